@@ -8,11 +8,12 @@ import subprocess
 import numpy as np
 
 import hardmax as hm
-from hardmax.explorer.plain_data import domain_data
+from hardmax.explorer.plain_data import domain_data, model_data
 from hardmax.regions._search import plane as planar
 from hardmax.verify import verify
 from tests.core.degenerate_models import model_and_domain
 from tests.explorer.conftest import PAGE
+from tests.models.test_layer_words import MODELS
 from tests.sweeps import seeds
 
 MOST_CELLS = 150
@@ -97,3 +98,21 @@ def test_the_page_and_the_library_agree_on_certificates_and_on_spoiled_ones(node
     assert len(items) > 8
     # One of each is right; a winner or a witness that was changed may happen to be.
     assert n_refused > 0.8 * len(found)
+
+
+def test_the_page_has_the_words_of_the_library(node, engine, tmp_path):
+    wanted = {}
+    for name, model in MODELS.items():
+        network = (
+            model.network
+            if hasattr(model, "network")
+            else hm.HardTransformer([hm.Block([model], attention_residual=False)]).network
+        )
+        words = [[words.title, words.name(1)] for words in network.words]
+        hm.save_model(model, tmp_path / f"{name}.safetensors")
+        wanted[f"{name}.safetensors"] = words
+        # A network that the page is given in memory brings its words along.
+        for kind, data in (("model", model_data(model)), ("network", model_data(network))):
+            (tmp_path / f"{name}.{kind}.json").write_text(json.dumps(data))
+            wanted[f"{name}.{kind}.json"] = words
+    assert answers(node, engine, tmp_path, "list_words.mjs") == wanted

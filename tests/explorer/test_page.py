@@ -9,6 +9,7 @@ import pytest
 from safetensors.numpy import save_file
 
 import hardmax as hm
+from hardmax.explorer.plain_data import domain_from_data, model_from_data
 from hardmax.verify import verify
 from tests.explorer.conftest import Shown
 
@@ -81,7 +82,7 @@ def test_every_cell_is_reached_without_a_mouse(shown):
     x, y = shown("app.view.pointer")
     assert shown("app.view.cellAt(app.view.pointer)") == 1
     assert "nearest wall" in shown.tab.locator(".facts").inner_text()
-    shown.wait_for("document.getElementById('live').textContent.startsWith('cell 2 of 163')")
+    shown.wait_for("document.getElementById('live').textContent.startsWith('cell 1, one of 163')")
     half = shown("app.view.surface.half")
     shown.tab.keyboard.press("Enter")
     assert shown("app.view.surface.half") < half
@@ -207,7 +208,28 @@ def test_the_signature_map_and_wall_under_the_pointer_are_those_of_the_library(s
     found = re.search(r"output 0\s+(.*)", text)[1].replace("−", "-").replace("+ ", "")
     numbers = [float(n) for n in re.findall(r"-?\d+\.\d+", found.replace("- ", "-"))]
     assert numbers == pytest.approx(wanted, abs=5e-4)
-    assert "units 2, unit" in text or "units 1, unit" in text
+    walls = [model.network.name_wall(layer, unit) for layer in (0, 1) for unit in range(6)]
+    assert re.search(r"nearest wall\s+(.*)", text)[1] in walls
+    assert "layer 0, units" in text
+    assert "layer 1, units" in text
+
+
+def test_the_nearest_wall_is_spelled_as_results_index_it(shown):
+    shown("app.go('regions')")
+    shown.wait_for("app.view.cells?.counts")
+    network = model_from_data(shown("app.view.model"))
+    part = hm.enumerate_regions(network, domain_from_data(shown("app.view.domain")))
+    kinds = set()
+    for cell in range(0, part.n_cells, 9):
+        shown(f"app.view.goTo({cell})")
+        text = shown.tab.locator(".facts").inner_text()
+        name = re.search(r"nearest wall\s+(.*)", text)[1]
+        walls = {wall for named in part.rows(cell).walls.values() for wall in named}
+        on_domain = re.fullmatch(r"domain, row (\d+)", name)
+        wall = (-1, int(on_domain[1])) if on_domain else network.find_wall(name.split(" | ")[0])
+        assert wall in walls
+        kinds.add(name.split(",")[1].split()[0])
+    assert kinds >= {"head", "unit"}
 
 
 def test_a_cell_that_no_layer_cuts_keeps_its_colour(shown):

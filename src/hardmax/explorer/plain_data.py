@@ -215,4 +215,5 @@ def _network(network: ArgmaxNetwork) -> dict[str, Any]:
             }
         )
     maps = {"embedding": _map(network.embedding), "readout": _map(network.readout)}
-    return {"kind": "ArgmaxNetwork", "layers": layers, **maps}
+    words = [list(words) for words in network.words]
+    return {"kind": "ArgmaxNetwork", "layers": layers, **maps, "words": words}

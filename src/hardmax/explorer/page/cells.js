@@ -6,7 +6,7 @@ import { wallOf } from "./counting.js";
 import { WALL, drawingOf } from "./drawings.js";
 import { outputForms, readDomain, signatureOf } from "./engine.js";
 import { divided, unitOf } from "./exact.js";
-import { layerNames, truncated } from "./models.js";
+import { nameWall, titleOf, truncated } from "./models.js";
 import { CanvasPen } from "./pens.js";
 import { Raster } from "./raster.js";
 import { modelText } from "./snippets.js";
@@ -324,7 +324,7 @@ export class CellsView {
     this.hovered = cell;
     this.tell();
     const facts = Array.from(this.info.querySelectorAll("dt, dd"), (one) => one.textContent);
-    this.app.announce(`cell ${cell + 1} of ${this.cells.found.n}: ${facts.join(" ")}`);
+    this.app.announce(`cell ${cell}, one of ${this.cells.found.n}: ${facts.join(" ")}`);
   }
 
   zoomInto(point) {
@@ -356,7 +356,6 @@ export class CellsView {
       return;
     }
     const { found, network, domain } = cells,
-      names = layerNames(network),
       lines = [];
     const signature = signatureOf(found, hovered);
     let first = 0;
@@ -368,7 +367,7 @@ export class CellsView {
         element(
           "div",
           {},
-          element("dt", {}, names[i].title),
+          element("dt", {}, titleOf(network.words[i])),
           element("dd", {}, part.length > 40 ? `${part.slice(0, 38)} …` : part),
         ),
       );
@@ -393,13 +392,13 @@ export class CellsView {
         "div",
         {},
         element("dt", {}, "nearest wall"),
-        element("dd", {}, this.nearestWall(names)),
+        element("dd", {}, this.nearestWall()),
       ),
     );
     this.info.replaceChildren(element("dl", { class: "facts" }, ...lines));
   }
 
-  nearestWall(names) {
+  nearestWall() {
     const { found, network } = this.cells,
       cell = this.hovered,
       points = cornersOf(found, cell, this.surface.seen);
@@ -418,15 +417,11 @@ export class CellsView {
     }
     const [layer, group, winner, rival] = wallOf(network, found, cell, found.starts[cell] + best);
     this.wall = best;
-    if (layer < 0) return "edge of the domain";
-    return this.nameWall(names, layer, group, winner, rival);
+    return this.nameWall(layer, group, winner, rival);
   }
 
-  nameWall(names, layer, group, winner, rival) {
-    const { unit, form, title } = names[layer];
-    return this.cells.network.layers[layer].isRelu
-      ? `${title}, ${unit} ${group}`
-      : `${title}, ${unit} ${group}: ${form} ${winner} | ${rival}`;
+  nameWall(layer, group, winner, rival) {
+    return nameWall(this.cells.network, layer, group, winner, rival);
   }
 
   // --- Painting ------------------------------------------------------------------------------------

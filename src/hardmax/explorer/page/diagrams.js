@@ -45,7 +45,7 @@ export function networkOfHeads(heads) {
     weight: null,
     bias: new Float64Array(heads.length),
   };
-  return { layers: [layer], embedding: EYE, readout };
+  return { layers: [layer], words: [["block 0", "head", "key"]], embedding: EYE, readout };
 }
 
 // The diagram of one head: cells, the key of each, the cell of each key (-1: dead), neighbours.

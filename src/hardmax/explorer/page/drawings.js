@@ -59,13 +59,12 @@ function wallsOf(found, network) {
   let group = 0,
     before = 0,
     block = -1;
-  network.layers.forEach((layer) => {
-    // A block begins with heads; without any, every layer is one.
+  network.layers.forEach((layer, i) => {
     const hasHeads = isAttention(layer);
-    if (hasHeads || !network.layers.some(isAttention)) block++;
+    if (network.words[i][0] !== network.words[i - 1]?.[0]) block++;
     for (let g = 0; g < layer.nGroups; g++, group++) {
       starts.push(before + startOf(layer, g));
-      places.push([Math.max(block, 0), hasHeads ? g : -1]);
+      places.push([block, hasHeads ? g : -1]);
       for (let j = startOf(layer, g); j < startOf(layer, g + 1); j++) groupOf.push(group);
     }
     before += layer.nForms;

@@ -122,7 +122,7 @@ const sum = (numbers) => numbers.reduce((a, b) => a + b, 0);
 export function networkOf(model) {
   const network = builtNetwork(model);
   checkNetwork(network);
-  return network;
+  return { ...network, words: wordsOf(model, network.layers.length) };
 }
 
 // The engine trusts sizes and numbers: they are checked here.
@@ -359,19 +359,44 @@ export function truncated(network, nLayers) {
   if (nLayers >= network.layers.length) return network;
   const layers = network.layers.slice(0, nLayers);
   const width = nLayers > 0 ? layers[nLayers - 1].output.nOut : network.embedding.nOut;
-  return { layers, embedding: network.embedding, readout: identity(width) };
+  const words = network.words.slice(0, nLayers);
+  return { layers, words, embedding: network.embedding, readout: identity(width) };
 }
 
-// What each layer is called: heads or units, and of which block.
-export function layerNames(network) {
-  let nHeads = 0,
-    nUnits = 0;
-  return network.layers.map((layer) => {
-    const isTable = !layer.isRelu && layer.gains.every((gain) => gain === 0);
-    return isTable
-      ? { unit: "head", form: "key", title: `attention ${++nHeads}` }
-      : { unit: "unit", form: layer.isRelu ? "side" : "form", title: `units ${++nUnits}` };
-  });
+// --- Words ---------------------------------------------------------------------------------------
+
+// The words for each layer, its groups and their forms: [place, group, form], such as ["block 0", "head",
+// "key"], as `LayerWords` of the library has them; numbers start at 0.
+function wordsOf(model, nLayers) {
+  if (model.kind === "HardTransformer")
+    return model.blocks.flatMap(({ heads, ffn }, i) => [
+      ...(heads.length > 0 ? [[`block ${i}`, "head", "key"]] : []),
+      ...(ffn ? [[`block ${i}`, "unit", "form"]] : []),
+    ]);
+  if (model.kind === "AttentionHead") return [["block 0", "head", "key"]];
+  const isGiven =
+    Array.isArray(model.words) &&
+    model.words.length === nLayers &&
+    model.words.every((words) => words.length === 3 && words.every((word) => word === `${word}`));
+  if (isGiven) return model.words;
+  const group = model.kind === "ArgmaxNetwork" ? "group" : "unit";
+  return Array.from({ length: nLayers }, (_, i) => [`layer ${i}`, group, "form"]);
+}
+
+// What a layer is called.
+export const titleOf = ([place, group]) => `${place}, ${group}s`;
+
+// What a group of a layer is called.
+export const nameOf = ([place, group], number) => `${place}, ${group} ${number}`;
+
+// What a wall is called, between two forms of a group, or of the domain: with its forms where a group has
+// more than two.
+export function nameWall(network, layer, group, winner, rival) {
+  if (layer < 0) return group < 0 ? "infinity" : `domain, row ${group}`;
+  const words = network.words[layer],
+    [one, other] = [winner, rival].map((form) => `${words[2]} ${form}`);
+  const name = nameOf(words, group);
+  return network.layers[layer].isRelu ? name : `${name}, ${one} | ${other}`;
 }
 
 // --- Files ---------------------------------------------------------------------------------------

@@ -27,7 +27,7 @@ import {
 } from "./controls.js";
 import { signatureOf } from "./engine.js";
 import { divided } from "./exact.js";
-import { networkOf } from "./models.js";
+import { nameOf, networkOf } from "./models.js";
 import { Surface, contains, cornersOf, cutToWindow, onScreen } from "./surface.js";
 
 // Without tokens, the view chooses where to look first.
@@ -40,6 +40,8 @@ export const firstReal = () => ({
   reader: 1 << 20,
   window: null,
 });
+
+const wordsOf = ({ layer }) => [`layer ${layer}`, "head", "key"];
 
 export class RealView extends CellsView {
   constructor(app, stage, panel) {
@@ -355,7 +357,8 @@ export class RealView extends CellsView {
     const { chart, places, isFlat } = planeChart(queries),
       model = planeModel(layer, heads, tokens, reader);
     const seen = seenKeys(layer, n, reader);
-    this.shown = { model, chart, places, isFlat, seen, heads, labels: this.data.labels };
+    const { labels } = this.data;
+    this.shown = { model, chart, places, isFlat, seen, heads, labels, layer: given.layer };
     this.shown.others = isFlat ? [] : this.otherQueries(queries, places);
     this.network = networkOf(model);
     this.path = pathPieces(model);
@@ -458,7 +461,7 @@ export class RealView extends CellsView {
     );
     this.facts.setAttribute(
       "aria-label",
-      `head ${head}: who wins at the three queries, and by how much`,
+      `${nameOf(wordsOf(this.shown), head)}: who wins at the three queries, and by how much`,
     );
     const number = ([p, q]) => divided(p, q)[0];
     this.counts.set({ breakpoints: this.breaks.length });
@@ -495,26 +498,27 @@ export class RealView extends CellsView {
     const winners = Array.from(signatureOf(cells.found, hovered));
     const fact = (name, value) =>
       element("div", {}, element("dt", {}, name), element("dd", {}, value));
-    const names = [{ title: `layer ${this.given.layer}`, unit: "head", form: "key" }];
     this.info.replaceChildren(
       element(
         "dl",
         { class: "facts" },
         ...winners.map((j, g) =>
           fact(
-            `head ${cells.shown.heads[g]}`,
+            nameOf(wordsOf(cells.shown), cells.shown.heads[g]),
             `key of ${this.labelOf(cells.shown.seen[j], cells.shown)}`,
           ),
         ),
-        fact("nearest wall", this.nearestWall(names)),
+        fact("nearest wall", this.nearestWall()),
       ),
     );
   }
 
-  nameWall(names, layer, group, winner, rival) {
-    const { shown } = this.cells,
+  nameWall(layer, group, winner, rival) {
+    const { shown } = this.cells;
+    if (layer < 0) return super.nameWall(layer, group, winner, rival);
+    const name = nameOf(wordsOf(shown), shown.heads[group]),
       [one, other] = [winner, rival].map((j) => this.labelOf(shown.seen[j], shown));
-    return `head ${shown.heads[group]}: ${one} | ${other}`;
+    return `${name}: ${one} | ${other}`;
   }
 
   grab() {
