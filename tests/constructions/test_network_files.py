@@ -244,7 +244,11 @@ def test_a_program_is_compiled_as_what_it_is_without_torch(tmp_path, program):
     [
         ("return torch.gelu(torch.linear(x, self.w0))", "line 3 .*`gelu` is not piecewise linear"),
         ("return torch.linear(torch.add(x, torch.relu(x)), self.w0)", "skip connections"),
-        ("for i in range(3):\n  x = torch.relu(x)\nreturn x", "statement `for` is not read"),
+        ("for i in range(3):\n  x = torch.relu(x)\nreturn x", "at least one Linear"),
+        ("for i in x:\n  pass\nreturn x", "a loop over something else"),
+        ("for i in range(10000000):\n  pass\nreturn x", "too long"),
+        ("a, b = x\nreturn a", "takes apart"),
+        ("return [x][2]", "index is out of range"),
         ("while True:\n  pass", "statement `while`"),
         ("if torch.gt(x, 0):\n  pass\nreturn x", "`gt`"),
         ("return torch.linear(x, self.missing)", "not know|matrix"),
@@ -584,44 +588,19 @@ def test_modules_of_torch_that_are_no_maxima_are_refused_with_layer_and_reason(t
         def forward(self, x):
             return x if x.sum() > 0 else -x
 
-    class Skipping(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.fc = nn.Linear(3, 3)
-
-        def forward(self, x):
-            return x + torch.relu(self.fc(x))
-
     class MyLinear(nn.Linear):
         def forward(self, x):
             return torch.sigmoid(super().forward(x))
 
-    class Overwriting(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.first, self.last = nn.Linear(3, 2), nn.Linear(2, 2)
-            self.act = nn.ReLU(inplace=True)
-
-        def forward(self, x):
-            h = self.first(x)
-            self.act(h)
-            return self.last(h)
-
-    hooked = nn.Sequential(nn.Linear(3, 2))
-    hooked[0].register_forward_hook(lambda m, i, o: 2 * o)
     cases = [
-        (nn.Sequential(nn.Linear(3, 2), nn.GELU()), "layer 1, GELU is not piecewise linear"),
-        (nn.Sequential(nn.Linear(3, 2), nn.Sequential(nn.Tanh())), "layer 1.0, Tanh is not"),
+        (nn.Sequential(nn.Linear(3, 2), nn.GELU()), r"layer 1, GELU\): it is not piecewise linear"),
+        (nn.Sequential(nn.Linear(3, 2), nn.Sequential(nn.Tanh())), r"layer 1.0, Tanh\): it is not"),
         (nn.Sequential(nn.Linear(3, 2), nn.Hardshrink()), "jumps"),
         (nn.Sequential(nn.Linear(3, 2), nn.Threshold(1.0, 0.0)), "jumps from 0 to 1"),
         (nn.Sequential(nn.Linear(3, 2), nn.Hardsigmoid()), "1/6"),
         (nn.Sequential(nn.Linear(3, 2), nn.LayerNorm(2)), "divides by the size"),
-        (nn.Sequential(nn.Linear(3, 2), nn.BatchNorm1d(2)), "fold it"),
         (Branching(), "cannot be followed"),
-        (Skipping(), "skip connections"),
         (nn.Sequential(MyLinear(3, 2)), "sigmoid|not piecewise"),
-        (hooked, "must have no hooks"),
-        (Overwriting(), "read after an operation in place"),
     ]
     for net, message in cases:
         with pytest.raises(HardmaxError, match=message):

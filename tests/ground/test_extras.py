@@ -1,10 +1,14 @@
 """Optional libraries: loaded by name, and named when they are missing."""
 
+import importlib.metadata
+import json
 import sys
+from pathlib import Path
 
 import pytest
 
-from hardmax._ground.extras import load_extra
+from hardmax._ground import extras
+from hardmax._ground.extras import install_command, load_extra
 from hardmax.errors import MissingExtraError
 
 
@@ -17,9 +21,38 @@ def test_a_missing_library_is_named_with_the_command_that_installs_it(library):
     with pytest.raises(MissingExtraError) as refused:
         load_extra(library, extra="web", purpose="Pages")
     assert str(refused.value) == (
-        "Pages need no_such_library, which is not installed; run `pip install 'hardmax[web]'`."
+        f"Pages need no_such_library, which is not installed; run `{install_command('web')}`."
     )
     assert isinstance(refused.value, ImportError)
+
+
+def test_an_extra_is_installed_from_where_the_package_came_from(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    root = tmp_path / "sources"
+    (root / "src" / "hardmax" / "_ground").mkdir(parents=True)
+    monkeypatch.setattr(extras, "__file__", str(root / "src" / "hardmax" / "_ground" / "extras.py"))
+    url = None
+
+    class Installed:
+        def read_text(self, name):
+            assert name == "direct_url.json"
+            return None if url is None else json.dumps({"url": url})
+
+    monkeypatch.setattr(importlib.metadata, "distribution", lambda name: Installed())
+    assert install_command("web") == "pip install 'hardmax[web]'"
+    wheel = tmp_path / "a wheel.whl"
+    url = wheel.as_uri()
+    assert install_command("web") == "pip install 'hardmax[web]'"  # It is no longer there.
+    wheel.touch()
+    assert install_command("web") == f"pip install '{wheel}[web]'"
+    url = "https://example.org/hardmax.whl"
+    assert install_command("web") == "pip install 'hardmax[web]'"
+    (root / "pyproject.toml").touch()
+    assert install_command("web") == f"pip install -e '{root}[web]'"
+    monkeypatch.chdir(root)
+    assert install_command("web") == "pip install -e '.[web]'"
+    monkeypatch.chdir(Path("src"))
+    assert install_command("web") == f"pip install -e '{root}[web]'"
 
 
 @pytest.mark.parametrize(

@@ -17,9 +17,9 @@ from tests.models.test_transformers import transformers
 
 def test_without_torch_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "torch", None)
-    with pytest.raises(MissingExtraError, match=r"hardmax\[torch\]"):
+    with pytest.raises(MissingExtraError, match=r"pip install .*\[torch\]"):
         from_torch(object())
-    with pytest.raises(MissingExtraError, match=r"hardmax\[torch\]"):
+    with pytest.raises(MissingExtraError, match=r"pip install .*\[torch\]"):
         to_torch(ReluNetwork([[[1.0]]]))
 
 
@@ -134,9 +134,11 @@ def test_temperatures_of_a_torch_transformer_may_differ_between_blocks(torch):
 @pytest.mark.parametrize(
     ("build", "error", "message"),
     [
-        (lambda nn: from_torch(nn.Conv1d(1, 1, 1)), DtypeError, "Conv1d"),
+        (lambda nn: from_torch(nn.Conv1d(1, 1, 1)), ArgumentError, "signals of many sizes fit"),
         (lambda nn: from_torch(nn.Sequential(nn.Linear(1, 1), nn.GELU())), DtypeError, "GELU"),
-        (lambda nn: from_torch("model.pt"), DtypeError, "str"),
+        (lambda nn: from_torch(3), DtypeError, "path of a file; got int"),
+        (lambda nn: from_torch(nn.Linear), DtypeError, r"the class Linear.*from_torch\(Linear\("),
+        (lambda nn: from_torch(nn.Linear(1, 1).state_dict()), DtypeError, "state=state_dict"),
         (lambda nn: from_torch(nn.Sequential()), ArgumentError, "at least one"),
         (lambda nn: from_torch(nn.ReLU()), ArgumentError, "at least one Linear"),
         (lambda nn: from_torch(nn.Linear(1, 1), [[1.0]]), ArgumentError, "`memory` must be None"),

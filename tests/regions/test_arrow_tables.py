@@ -232,7 +232,7 @@ def test_a_folder_and_a_missing_file_are_no_tables(tmp_path):
 def test_a_missing_library_is_named(monkeypatch):
     part = enumerate_regions(NET, BOX)
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(MissingExtraError, match=r"hardmax\[arrow\]"):
+    with pytest.raises(MissingExtraError, match=r"pip install .*\[arrow\]"):
         to_arrow(part)
 
 

@@ -53,6 +53,13 @@ def read_model(
             network = from_onnx(path)
             is_dense = isinstance(network, GraphNetwork) and not keeps_graphs
             return network.network if is_dense else network, ""
+        if kind is None and activations is None and last_activation is None and _is_script(path):
+            from hardmax.models.formats.torch.network_files import load_torch_file
+            from hardmax.models.graphs.graph_networks import GraphNetwork
+
+            scripted = load_torch_file(path)
+            is_dense = isinstance(scripted, GraphNetwork) and not keeps_graphs
+            return scripted.network if is_dense else scripted, ""
         if kind is None:
             from hardmax.constructions.compilers.state_dicts import read_network_file
 
@@ -83,6 +90,12 @@ def described(model: Any) -> str:
         return repr(model)
     layers = f"{len(model.layers)} layer{'s' * (len(model.layers) != 1)}"
     return f"ArgmaxNetwork(R^{model.dim_in} -> R^{model.dim_out}, {layers})"
+
+
+def _is_script(path: Path) -> bool:
+    from hardmax.models.formats.torch.script_files import is_script_archive
+
+    return is_script_archive(path)
 
 
 def _format(path: Path) -> str | None:

@@ -8,6 +8,7 @@ go through the same checks as those a caller passes. The format is described in 
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,13 +16,16 @@ from typing import Any
 from hardmax.errors import ArgumentError, DtypeError, HardmaxError, RecordFormatError
 from hardmax.models.argmax import AffineMap, ArgmaxLayer, ArgmaxNetwork
 from hardmax.models.formats.onnx.graphs import load_onnx
+from hardmax.models.formats.torch.files import is_torch_file
+from hardmax.models.formats.torch.modules import from_torch
+from hardmax.models.formats.torch.network_files import load_torch_file
 from hardmax.models.graphs.graph_networks import GraphNetwork
 from hardmax.models.heads import AttentionHead
 from hardmax.models.networks import MaxoutNetwork, ReluNetwork
 from hardmax.models.tensor_files import (
     TensorSource,
     check_tensors,
-    read_tensor_file,
+    read_tensors,
     refuse_rest,
     split_tensor_bytes,
     take_field,
@@ -93,19 +97,33 @@ def save_model(model: Model, path: str | os.PathLike[str]) -> None:
 
 
 def load_model(
-    path: str | os.PathLike[str], *, max_bytes: int | None = None
+    path: str | os.PathLike[str] | Any,
+    *,
+    input_shape: Sequence[int] | None = None,
+    activations: Any = None,
+    last_activation: Any = None,
+    max_bytes: int | None = None,
 ) -> Model | GraphNetwork:
-    """Read a model written by `save_model`, or an ONNX file, by its ending `.onnx` (`load_onnx`).
+    """Read a model from a file, or a torch module.
 
     Args:
-        path: The file.
-        max_bytes: The most memory that reading an ONNX file may take (see `load_onnx`). Other files
-            need no more than a small multiple of their size.
+        path: A file written by `save_model`; an ONNX file, by its ending `.onnx` (`load_onnx`); a
+            scripted or traced module of `torch.jit.save`; the state dict of Linear layers, of
+            `torch.save` or as safetensors. Nothing in a file is run, and torch is not needed. A
+            torch module in memory is read by `from_torch`.
+        input_shape: The shape of one input without the batch, for an ONNX file or a module that
+            does not determine it.
+        activations: For a state dict: what stands between its layers, in the words of
+            `read_activation`, such as `"relu"`; one for all, or one for each layer.
+        last_activation: For a state dict: what stands after its last layer.
+        max_bytes: The most memory that reading a file of ONNX or torch may take (see `load_onnx`).
+            Other files need no more than a small multiple of their size.
 
     Raises:
-        RecordFormatError: If the file is not safetensors, or does not hold a model of this format:
-            damaged metadata, a tensor that is missing, superfluous, of a wrong type or shape, or
-            not finite, or anything that is not as it was written. The message says which.
+        RecordFormatError: If the file holds something else, or is not as it was written: damaged
+            metadata, a tensor that is missing, superfluous, of a wrong type or shape, or not
+            finite. The message says which.
+        ArgumentError: If an argument is missing, or does not belong to such a file.
 
     Examples:
         >>> import tempfile
@@ -115,9 +133,39 @@ def load_model(
         ...     load_model(f"{folder}/head.safetensors")([0.5]).tolist()
         [3.0]
     """
+    if not isinstance(path, str | os.PathLike):
+        return _module_model(path, input_shape, activations, last_activation)
+    stated = {"activations": activations, "last_activation": last_activation}
     if Path(path).suffix.lower() == ".onnx":
-        return load_onnx(path, max_bytes=max_bytes)
-    return _model(*read_tensor_file(path), path)
+        _refuse_given("an ONNX file", stated)
+        return load_onnx(path, input_shape=input_shape, max_bytes=max_bytes)
+    if is_torch_file(path):
+        return load_torch_file(path, input_shape=input_shape, max_bytes=max_bytes, **stated)
+    header, tensors = read_tensors(path)
+    if header is None and tensors:
+        return load_torch_file(path, input_shape=input_shape, max_bytes=max_bytes, **stated)
+    _refuse_given("a file that says what it holds", {"input_shape": input_shape, **stated})
+    return _model(*check_tensors(header, tensors, path), path)
+
+
+def _module_model(
+    module: Any, input_shape: Sequence[int] | None, activations: Any, last_activation: Any
+) -> Model | GraphNetwork:
+    """Read a module of torch; there is none if torch was not imported."""
+    torch = sys.modules.get("torch")
+    if torch is None or not isinstance(module, torch.nn.Module):
+        raise DtypeError(
+            f"`path` must be a file or a torch.nn module; got {type(module).__name__}."
+        )
+    stated = {"activations": activations, "last_activation": last_activation}
+    _refuse_given("a module, which says what stands between its layers", stated)
+    return from_torch(module, input_shape=input_shape)
+
+
+def _refuse_given(what: str, given: dict[str, Any]) -> None:
+    for name, value in given.items():
+        if value is not None:
+            raise ArgumentError(f"`{name}` must be None for {what}; got {value!r:.60}.")
 
 
 def model_bytes(model: Model) -> bytes:

@@ -174,7 +174,11 @@ def read_layers(net: Any, activations: Any = None, last: Any = None) -> SourceNe
 
         model = from_torch(net)
         if not isinstance(model, ReluNetwork | MaxoutNetwork):
-            raise DtypeError("`net` must be a module of layers and activations; it has attention.")
+            raise DtypeError(
+                "`net` must be a module of Linear layers and activations one after another; "
+                f"{type(net).__name__} has convolutions, pools, normalisations or skip "
+                "connections, which hm.from_torch reads and no compiler does."
+            )
         return model
     read = read_relu(net)
     if not stated:

@@ -221,7 +221,10 @@ def plain_call(name: str, arguments: tuple[Any, ...]) -> Any:
     if name == "collections.OrderedDict" and len(arguments) <= 1:
         pairs = arguments[0] if arguments else []
         return {key: value for key, value in pairs if isinstance(key, str | int)}
-    raise RecordFormatError(f"it names `{name:.100}`, which is not plain data")
+    raise RecordFormatError(
+        f"it names `{name:.100}`, which is not plain data: loading it runs a program. If you trust "
+        "it, write hm.from_torch(torch.load(path, weights_only=False))"
+    )
 
 
 def _from_archive(content: bytes) -> Any:

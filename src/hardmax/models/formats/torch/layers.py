@@ -5,6 +5,7 @@ it. A module with a `forward` of its own is traced with `torch.fx`, which calls 
 stand-in for the input (it is the caller's own program). torch itself is handed in.
 """
 
+import copy
 import io
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -66,8 +67,8 @@ def module_steps(torch: Any, module: Any, place: str) -> list[Step]:
         because = refusal(type(module).__name__) or _REASONS.get(type(module).__name__)
         because = because or "is neither affine nor an activation that this library reads"
         raise DtypeError(
-            f"{_named(module, place)} {because}; a network must consist of Linear and of ReLU, "
-            "LeakyReLU, PReLU, Hardtanh, ReLU6, Softshrink and such."
+            f"{_named(module, place)} {because}; Linear layers, convolutions, pools, batch "
+            "normalisation and piecewise linear activations are read."
         )
     return _traced_steps(torch, module, place)
 
@@ -91,6 +92,9 @@ _REASONS = {
     "BatchNorm1d": "divides by a square root; fold it into the Linear layer before it",
     "LayerNorm": "divides by the size of its input",
     "RMSNorm": "divides by the size of its input",
+    "Embedding": "looks up integers, and is not a function of real numbers",
+    "GRU": "multiplies its state by gates, so it is not piecewise linear",
+    "LSTM": "multiplies its state by gates, so it is not piecewise linear",
 }
 
 
@@ -121,14 +125,19 @@ def _kinds(torch: Any) -> dict[Any, Callable[[Any], list[Step]]]:
 def runs_as_torch(module: Any) -> bool:
     """Whether a module runs the program of torch, unchanged."""
     forward = getattr(type(module), "forward", None)
+    refuse_hooks(module)
+    return "forward" not in vars(module) and str(getattr(forward, "__module__", "")).startswith(
+        "torch.nn."
+    )
+
+
+def refuse_hooks(module: Any) -> None:
+    """Raise if a module has hooks: they may change what it computes."""
     if any(getattr(module, name, None) for name in ("_forward_hooks", "_forward_pre_hooks")):
         raise DtypeError(
             f"`module` must have no hooks, which may change what it computes; "
             f"{type(module).__name__} has."
         )
-    return "forward" not in vars(module) and str(getattr(forward, "__module__", "")).startswith(
-        "torch.nn."
-    )
 
 
 def _named(module: Any, place: str) -> str:
@@ -136,7 +145,10 @@ def _named(module: Any, place: str) -> str:
 
 
 def _traced_steps(torch: Any, module: Any, place: str) -> list[Step]:
-    """Follow the `forward` of a module, traced by `torch.fx`."""
+    """Follow the `forward` of a module, as it is evaluated, traced by `torch.fx`."""
+    refuse_hooks(module)
+    if module.training:
+        module = copy.deepcopy(module).eval()
     # `import torch` alone brings `torch.fx`.
     try:
         graph = torch.fx.symbolic_trace(module).graph
@@ -156,7 +168,10 @@ def _traced_steps(torch: Any, module: Any, place: str) -> list[Step]:
             values[node] = _node_value(torch, module, node, values, place)
         except HardmaxError as error:
             raise type(error)(f"{_named(module, place)}, at `{node.name}`: {error}") from None
-    raise DtypeError(f"{_named(module, place)} must return one tensor made from its input.")
+    raise DtypeError(
+        f"{_named(module, place)} must return one tensor made from its input; wrap it in a "
+        "module that does."
+    )
 
 
 def _node_value(torch: Any, module: Any, node: Any, values: dict[Any, Any], place: str) -> Any:
@@ -165,7 +180,7 @@ def _node_value(torch: Any, module: Any, node: Any, values: dict[Any, Any], plac
     named = {k: values[a] if isinstance(a, torch.fx.Node) else a for k, a in node.kwargs.items()}
     if node.op == "placeholder":
         if any(isinstance(value, Signal) for value in values.values()):
-            raise DtypeError("it must have one input.")
+            raise DtypeError("it must have one input; wrap it in a module that has.")
         return Signal()
     if node.op == "get_attr":
         found = module

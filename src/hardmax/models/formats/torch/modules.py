@@ -4,6 +4,9 @@ Weights of float32 and narrower convert to float64 exactly, so a network read fr
 torch stores; only the rounding of its arithmetic differs.
 """
 
+import copy
+import io
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -14,7 +17,9 @@ from hardmax._ground.extras import load_extra
 from hardmax.errors import ArgumentError, DtypeError, HardmaxError
 from hardmax.models.evaluation import read_temperatures
 from hardmax.models.formats.layered_networks import network_of
+from hardmax.models.formats.state_dicts import read_state_dict
 from hardmax.models.formats.torch.graphs import torch_graph
+from hardmax.models.formats.torch.input_shapes import module_input_shape
 from hardmax.models.formats.torch.layers import (
     affine_map,
     flat_modules,
@@ -22,6 +27,7 @@ from hardmax.models.formats.torch.layers import (
     runs_as_torch,
     tensor_array,
 )
+from hardmax.models.formats.torch.network_files import load_torch_file, script_network
 from hardmax.models.formats.torch.transformers import linear_module, soft_transformer
 from hardmax.models.graphs.graph_networks import GraphNetwork
 from hardmax.models.heads import AttentionHead
@@ -38,7 +44,7 @@ def from_torch(
     ffn_residual: bool = True,
     input_shape: Sequence[int] | None = None,
     output: str | None = None,
-    state: Mapping[str, Any] | None = None,
+    state: Mapping[str, Any] | str | os.PathLike[str] | None = None,
 ) -> "ReluNetwork | MaxoutNetwork | HardTransformer | GraphNetwork":
     r"""Read a model from `torch.nn` modules.
 
@@ -56,17 +62,23 @@ def from_torch(
     `model.soft(x, model.blocks[0].heads[0].standard_temperature)`. Dropout is that of evaluation:
     none.
 
-    With an `input_shape` any module that `torch.export` can follow is read as a `GraphNetwork`:
-    convolutions, batch normalisation, residual connections, pools, as it is evaluated.
+    Any other module that `torch.export` can follow is read as a `GraphNetwork`: convolutions, batch
+    normalisation, residual connections, pools, as it is evaluated. That takes the shape of one
+    input. It is found where the module determines it: by a first `Linear`, or by convolutions if
+    square images of only one size fit a later layer. Otherwise the message ends with the line to
+    write.
 
     Args:
-        module: The module, or a list of modules.
+        module: The module, or a list of modules; or the path of a file that `torch.jit.save` or
+            `torch.save` wrote, which is read without torch and without running it (see
+            `load_model`).
         memory: The tokens every attention looks at, shape `(n_tokens, d)`; needed if there is one.
         attention_residual: Whether the blocks add their input to the attention output.
         ffn_residual: Whether they add it to the feed-forward output.
-        input_shape: The shape of one input without the batch, for a network of any shape.
-        output: With `input_shape`: the name of an operation to stop at.
-        state: With `input_shape`: a state dict of the module to read in place of its own weights.
+        input_shape: The shape of one input without the batch. If given, the module is read as a
+            `GraphNetwork`, layers one after another too.
+        output: The name of an operation to stop at.
+        state: A state dict of the module, or the path of one, to read in place of its own weights.
 
     Raises:
         MissingExtraError: If torch is not installed.
@@ -79,27 +91,99 @@ def from_torch(
         >>> from_torch(torch.nn.Sequential(*layers))  # doctest: +SKIP
         ReluNetwork(2 -> [3] -> 1)
     """
+    if isinstance(module, str | os.PathLike):
+        _refuse_beside_path(memory=memory, output=output, state=state)
+        return load_torch_file(module, input_shape=input_shape)
     torch = load_torch()
+    module = _unwrapped(module)
+    _refuse_unreadable(torch, module)
+    _refuse_without_weights(torch, module)
+    if state is not None:
+        module = _with_state(torch, module, state)
+    if memory is not None:
+        if input_shape is not None or output is not None:
+            raise ArgumentError("`memory` must be None beside `input_shape` and `output`; got one.")
+        return _transformer(torch, module, memory, attention_residual, ffn_residual)
+    if isinstance(module, torch.jit.ScriptModule):
+        if output is not None:
+            raise ArgumentError("`output` must be None for a scripted module; got one.")
+        content = io.BytesIO(module.save_to_buffer())
+        return script_network(content, input_shape, _LINE, max_bytes=_NO_LIMIT)
     if input_shape is not None:
-        if memory is not None:
-            raise ArgumentError("`memory` must be None beside `input_shape`; got one.")
-        return torch_graph(torch, module, input_shape, output, state)
-    if output is not None or state is not None:
-        raise ArgumentError("`output` and `state` must be None without `input_shape`; got one.")
-    placed = list(flat_modules(torch, module))
-    parts = [part for _, part in placed if not isinstance(part, _silent(torch))]
+        return torch_graph(torch, module, input_shape, output)
+    if output is not None:
+        return _graph_of_found_shape(torch, module, output, None)
+    _refuse_attention(torch, module)
+    try:
+        return _layers(torch, module)
+    except HardmaxError as error:
+        if not isinstance(module, torch.nn.Module):
+            raise
+        reason = error
+    return _graph_of_found_shape(torch, module, None, reason)
+
+
+_NO_LIMIT = 1 << 62
+"""A module in memory is the caller's own."""
+_LINE = "hm.from_torch(module, input_shape={shape})"
+
+
+def _layers(torch: Any, module: Any) -> ReluNetwork | MaxoutNetwork:
+    """Read layers that come one after another."""
+    steps = [
+        step
+        for place, part in flat_modules(torch, module)
+        if not isinstance(part, _silent(torch))
+        for step in module_steps(torch, part, place)
+    ]
+    try:
+        return network_of(steps)
+    except HardmaxError as error:
+        raise type(error)(f"`module`: {error}") from None
+
+
+def _graph_of_found_shape(
+    torch: Any, module: Any, output: str | None, reason: HardmaxError | None
+) -> GraphNetwork:
+    """Read a module as a network of any shape, if it determines the shape of its input."""
+    if not isinstance(module, torch.nn.Module):
+        raise DtypeError("`module` must be a torch.nn module beside `output`; got a list.")
+    found = module_input_shape(torch, module)
+    if found.shape is not None:
+        notes = [f"input shape {found.shape}: {found.reason}"] if len(found.shape) > 1 else []
+        return torch_graph(torch, module, found.shape, output, notes)
+    if found.example is None and reason is not None and not _has_convolution(torch, module):
+        raise reason
+    shape: Any = found.example or "(...)"
+    if found.example is not None:
+        torch_graph(torch, module, found.example, output)  # What it refuses needs another remedy.
+    rest = "" if output is None else f", output={output!r}"
+    line = f"hm.from_torch(module, input_shape={shape}{rest})"
+    raise ArgumentError(
+        f"`input_shape` must be given for this {type(module).__name__}, which does not determine "
+        f"it ({found.reason}); write {line}"
+    )
+
+
+def _has_convolution(torch: Any, module: Any) -> bool:
+    kinds = (torch.nn.Conv1d, torch.nn.Conv2d, torch.nn.Conv3d)
+    return any(isinstance(part, kinds) for part in module.modules())
+
+
+def _transformer(
+    torch: Any,
+    module: Any,
+    memory: ArrayLike,
+    attention_residual: bool,
+    ffn_residual: bool,
+) -> HardTransformer:
+    """Read attentions over fixed tokens, each with its feed-forward part."""
+    parts = [part for _, part in flat_modules(torch, module)]
+    parts = [part for part in parts if not isinstance(part, _silent(torch))]
     if not any(isinstance(part, torch.nn.MultiheadAttention) for part in parts):
-        if memory is not None:
-            raise ArgumentError(
-                "`memory` must be None for a module without MultiheadAttention; got one."
-            )
-        steps = [step for place, part in placed for step in module_steps(torch, part, place)]
-        try:
-            return network_of(steps)
-        except HardmaxError as error:
-            raise type(error)(f"`module`: {error}") from None
-    if memory is None:
-        raise ArgumentError("`memory` must be given for a MultiheadAttention; got None.")
+        raise ArgumentError(
+            "`memory` must be None for a module without MultiheadAttention; got one."
+        )
     tokens = Sizes().floats("memory", memory, ("n_tokens", "d"))
     blocks = []
     for attention, rest in _blocks(torch, parts):
@@ -166,6 +250,117 @@ def load_torch() -> Any:
         MissingExtraError: If it is not installed.
     """
     return load_extra("torch", extra="torch", purpose="Models from and to torch")
+
+
+def _refuse_beside_path(**given: Any) -> None:
+    """Refuse what a file does not take."""
+    for name, value in given.items():
+        if value is not None:
+            raise ArgumentError(f"`{name}` must be None for a path; got one.")
+
+
+def _unwrapped(module: Any) -> Any:
+    """The module inside `torch.compile`, `DataParallel` and such."""
+    wrappers = {"OptimizedModule": "_orig_mod", "DataParallel": "module"}
+    wrappers |= dict.fromkeys(("DistributedDataParallel", "AveragedModel"), "module")
+    while type(module).__module__.startswith("torch.") and type(module).__name__ in wrappers:
+        module = getattr(module, wrappers[type(module).__name__])
+    return module
+
+
+def _refuse_unreadable(torch: Any, module: Any) -> None:
+    """Refuse what has another way in, or none, with the line to write."""
+    if isinstance(module, Mapping):
+        raise DtypeError(
+            "`module` must be a torch.nn module; got a state dict, which does not say how its "
+            "layers are connected. Build the module and write hm.from_torch(net, state=state_dict)."
+        )
+    if isinstance(module, type) and issubclass(module, torch.nn.Module):
+        raise DtypeError(
+            f"`module` must be a torch.nn module; got the class {module.__name__}. Make one of it: "
+            f"hm.from_torch({module.__name__}(...))."
+        )
+    if type(module).__name__ == "ExportedProgram":
+        raise DtypeError(
+            "`module` must be a torch.nn module; got an ExportedProgram. Read the module that it "
+            "was exported from."
+        )
+    if isinstance(module, list | tuple | torch.nn.Module):
+        return
+    raise DtypeError(
+        "`module` must be a torch.nn module, a list of them, or the path of a file; got "
+        f"{type(module).__name__}."
+    )
+
+
+def _refuse_without_weights(torch: Any, module: Any) -> None:
+    """Refuse modules whose weights are not there, or not the numbers that they compute with."""
+    if not isinstance(module, torch.nn.Module):
+        return
+    for place, part in module.named_modules():
+        at = f"`module`: {f'`{place}`, ' if place else ''}{type(part).__name__}"
+        if ".quantized" in type(part).__module__ or ".qat" in type(part).__module__:
+            raise DtypeError(
+                f"{at} is quantised: it rounds its input to integers, so it jumps. Read the module "
+                "from before it was quantised."
+            )
+        lazy = torch.nn.parameter.UninitializedParameter
+        own = list(part.parameters(recurse=False))
+        if any(isinstance(parameter, lazy) for parameter in own):
+            raise DtypeError(
+                f"{at} has no weights yet. Run the module once on an input, and read it then."
+            )
+        if any(parameter.is_meta for parameter in own):
+            raise DtypeError(f"{at} is on the device meta, without weights. Load them first.")
+
+
+def _refuse_attention(torch: Any, module: Any) -> None:
+    """Refuse attentions without tokens to look at, with the line to write."""
+    nn = torch.nn
+    layers = [part for _, part in flat_modules(torch, module)]
+    direct = [part for part in layers if isinstance(part, nn.MultiheadAttention)]
+    if direct:
+        raise ArgumentError(
+            "`memory` must be given for a MultiheadAttention; write hm.from_torch(module, "
+            f"memory=tokens) with the tokens it looks at, shape (n_tokens, {direct[0].kdim})."
+        )
+    if not isinstance(module, nn.Module):
+        return
+    for place, part in module.named_modules():
+        if not isinstance(part, nn.TransformerEncoderLayer | nn.MultiheadAttention):
+            continue
+        at = f"`module`: {f'`{place}`, ' if place else ''}{type(part).__name__}"
+        if isinstance(part, nn.MultiheadAttention):
+            step = (
+                "hm.from_torch([attention, feed_forward], memory=tokens) reads one that looks at "
+                "given tokens"
+            )
+        else:
+            stack = "module" if place else "torch.nn.TransformerEncoder(module, 1)"
+            n_heads = part.self_attn.num_heads
+            line = f"hm.load_checkpoint({stack}, config={{'nhead': {n_heads}}})"
+            step = f"To read its heads, write {line}"
+        raise DtypeError(
+            f"{at} multiplies tensors that both depend on the input, so it is not piecewise "
+            f"linear. {step}."
+        )
+
+
+def _with_state(torch: Any, module: Any, state: Any) -> Any:
+    """Return a copy of a module with other weights."""
+    if not isinstance(module, torch.nn.Module) or isinstance(module, torch.jit.ScriptModule):
+        raise DtypeError(
+            f"`module` must be a torch.nn.Module beside `state`; got {type(module).__name__}."
+        )
+    tensors = read_state_dict(state) if isinstance(state, str | os.PathLike) else state
+    copied = copy.deepcopy(module)
+    try:
+        # A copy, as tensors of files are read-only.
+        arrays = {k: np.array(v) if isinstance(v, np.ndarray) else v for k, v in tensors.items()}
+        copied.load_state_dict({k: torch.as_tensor(v) for k, v in arrays.items()})
+    except (AttributeError, RuntimeError, TypeError, ValueError) as error:
+        raise DtypeError(f"`state` must fit the module: {error!s:.300}") from None
+    return copied
 
 
 def _silent(torch: Any) -> tuple[Any, ...]:

@@ -83,7 +83,8 @@ def apply_operation(name: str, arguments: Sequence[Any], named: Mapping[str, Any
         raise ArgumentError(f"`{name}` misses an argument.")
     if sum(isinstance(value, Signal) for value in given.values()) != 1:
         raise ArgumentError(
-            f"`{name}` must act on one signal; skip connections and sums of layers are not read."
+            f"`{name}` joins several tensors that depend on the input, as skip connections do, so "
+            "its layers do not come one after another; hm.load_model and hm.from_torch read it."
         )
     if any(_is_nested(value) for value in given.values()):
         raise ArgumentError(f"`{name}` has lists of lists as arguments, which are not read.")
