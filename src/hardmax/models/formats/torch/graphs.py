@@ -4,7 +4,6 @@ The module is exported once for one input, which runs its program with stand-ins
 that come out are read one by one. torch itself is handed in.
 """
 
-import copy
 import operator
 import warnings
 from collections.abc import Sequence
@@ -15,10 +14,17 @@ import numpy as np
 from hardmax.errors import DtypeError, HardmaxError
 from hardmax.models.formats.activations import refusal
 from hardmax.models.formats.graph_operations import Traced
-from hardmax.models.formats.torch.layers import tensor_array
+from hardmax.models.formats.torch.layers import evaluated_copy, tensor_array
 from hardmax.models.formats.torch.tensor_operations import apply_tensor_operation, traced_tensors
 from hardmax.models.graphs.building import GraphBuilder
 from hardmax.models.graphs.graph_networks import GraphNetwork
+
+_EXACT = frozenset([
+    "_to_copy", "alias", "cat", "clone", "detach", "detach_", "expand", "full", "lift_fresh_copy",
+    "neg", "ones", "permute", "reshape", "select", "slice", "t", "transpose", "unsqueeze", "view",
+    "zeros",
+])  # fmt: skip
+"""Operations on constants that round nothing."""
 
 
 def torch_graph(
@@ -84,7 +90,7 @@ def torch_graph(
 
 
 def _exported(torch: Any, module: Any, shape: tuple[int, ...]) -> Any:
-    evaluated = copy.deepcopy(module).eval().cpu()
+    evaluated = evaluated_copy(torch, module)
     tensors = [*evaluated.parameters(), *evaluated.buffers()]
     kind = next((t.dtype for t in tensors if t.is_floating_point()), torch.float32)
     example = torch.zeros((1, *shape), dtype=kind)
@@ -126,11 +132,18 @@ def _value(
         return arguments[0][arguments[1]]
     word = str(getattr(node.target, "_schema", node.target)).partition("(")[0]
     word = word.removeprefix("aten::").partition(".")[0]
+    if word.startswith("_assert"):
+        return None
     try:
         if not traced_tensors([*arguments, *named.values()]):
-            return _folded(torch, node, arguments, named)
+            folded = _folded(torch, node, arguments, named)
+            if word not in _EXACT and isinstance(folded, np.ndarray) and folded.dtype.kind == "f":
+                build.note(f"{node.name}: computed from weights, rounded to float64")
+            return folded
         return apply_tensor_operation(build, word, node.name, arguments, named)
-    except (HardmaxError, TypeError, ValueError, IndexError, AttributeError) as error:
+    except (
+        HardmaxError, TypeError, ValueError, IndexError, AttributeError, RuntimeError
+    ) as error:  # fmt: skip
         reason = str(error).rstrip(".")
     place, kind = _layer(node)
     if because := refusal(kind):  # torch writes some activations out, with comparisons.

@@ -7,12 +7,13 @@ counts as determined if it is the only one that fits, and nothing is guessed.
 """
 
 import contextlib
-import copy
 import io
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
+
+from hardmax.models.formats.torch.layers import evaluated_copy
 
 Fits = Callable[[tuple[int, ...]], bool]
 _MOST_VECTORS = 256
@@ -124,7 +125,7 @@ def _fitting_sides(fits: Fits, n_axes: int, channels: int, most: int) -> list[in
 def _fits_on_meta(torch: Any, module: Any) -> Fits:
     """Run a copy of the module on tensors that have shapes and no numbers."""
     try:
-        bare = copy.deepcopy(module).eval().to("meta")
+        bare = evaluated_copy(torch, module).to("meta")
     except Exception:  # Whatever a module of the caller's does when it is copied or moved.
         return lambda shape: False
     for part in bare.modules():

@@ -131,6 +131,19 @@ def runs_as_torch(module: Any) -> bool:
     )
 
 
+def evaluated_copy(torch: Any, module: Any) -> Any:
+    """Return a copy of a module in evaluation mode, on the CPU."""
+    # What a hook has computed from weights, as pruning does, cannot be copied as it is.
+    computed = [
+        value
+        for part in module.modules()
+        for value in vars(part).values()
+        if isinstance(value, torch.Tensor) and not value.is_leaf
+    ]
+    memo = {id(value): value.detach().clone() for value in computed}
+    return copy.deepcopy(module, memo).eval().cpu()
+
+
 def refuse_hooks(module: Any) -> None:
     """Raise if a module has hooks: they may change what it computes."""
     if any(getattr(module, name, None) for name in ("_forward_hooks", "_forward_pre_hooks")):
@@ -148,7 +161,7 @@ def _traced_steps(torch: Any, module: Any, place: str) -> list[Step]:
     """Follow the `forward` of a module, as it is evaluated, traced by `torch.fx`."""
     refuse_hooks(module)
     if module.training:
-        module = copy.deepcopy(module).eval()
+        module = evaluated_copy(torch, module)
     # `import torch` alone brings `torch.fx`.
     try:
         graph = torch.fx.symbolic_trace(module).graph

@@ -4,7 +4,6 @@ Weights of float32 and narrower convert to float64 exactly, so a network read fr
 torch stores; only the rounding of its arithmetic differs.
 """
 
-import copy
 import io
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,6 +21,7 @@ from hardmax.models.formats.torch.graphs import torch_graph
 from hardmax.models.formats.torch.input_shapes import module_input_shape
 from hardmax.models.formats.torch.layers import (
     affine_map,
+    evaluated_copy,
     flat_modules,
     module_steps,
     runs_as_torch,
@@ -353,7 +353,7 @@ def _with_state(torch: Any, module: Any, state: Any) -> Any:
             f"`module` must be a torch.nn.Module beside `state`; got {type(module).__name__}."
         )
     tensors = read_state_dict(state) if isinstance(state, str | os.PathLike) else state
-    copied = copy.deepcopy(module)
+    copied = evaluated_copy(torch, module)
     try:
         # A copy, as tensors of files are read-only.
         arrays = {k: np.array(v) if isinstance(v, np.ndarray) else v for k, v in tensors.items()}

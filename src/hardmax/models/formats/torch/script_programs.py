@@ -400,6 +400,11 @@ class _Walk:
             raise RecordFormatError(f"it raises: {arguments[0] if arguments else ''!s:.200}")
         if self._tensors.holds([*arguments, *named.values()]):
             return self._tensors.apply(name, arguments, named, f"{name}_{self._line}")
+        if name.endswith("_") and not name.startswith("_"):
+            raise RecordFormatError(
+                f"`{name}` changes the state of the module, as training does; script or trace it "
+                "after `module.eval()`."
+            )
         if len(arguments) == 1 and isinstance(arguments[0], np.ndarray):
             return _of_array(name, arguments[0])
         if arguments and all(type(x) in (int, float, bool) for x in arguments):
