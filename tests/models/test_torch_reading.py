@@ -409,6 +409,23 @@ def test_models_and_modules_are_taken_by_both_readers(tmp_path):
         hm.load_model(tmp_path / "net.safetensors", input_shape=(3,))
     with pytest.raises(ArgumentError, match="`memory` must be None for a path"):
         hm.from_torch(tmp_path / "net.safetensors", [[1.0]])
+    with pytest.raises(RecordFormatError, match=r"hm\.load_model.* reads it"):
+        hm.from_torch(tmp_path / "net.safetensors")
+
+
+def test_commands_read_scripted_networks_of_any_shape(tmp_path):
+    from typer.testing import CliRunner
+
+    from hardmax.cli.main import app
+
+    module = Skip()
+    save_script(as_script(module), tmp_path / "net.pt")
+    segment = hm.parse_domain("segment:-1,-1,-1,-1;1,1,1,1")
+    n_cells = hm.enumerate_regions(hm.from_torch(module), segment).n_cells
+    words = ["regions", str(tmp_path / "net.pt"), "--domain", "segment:-1,-1,-1,-1;1,1,1,1"]
+    result = CliRunner().invoke(app, words)
+    assert result.exit_code == 0, result.output
+    assert re.search(rf"^cells +{n_cells}$", result.output, re.MULTILINE)
 
 
 @pytest.mark.parametrize(

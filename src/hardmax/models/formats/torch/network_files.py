@@ -16,6 +16,7 @@ from hardmax._ground.size_limits import SizeLimit
 from hardmax.errors import ArgumentError, HardmaxError, RecordFormatError, SizeLimitError
 from hardmax.models.formats.layered_networks import network_of
 from hardmax.models.formats.state_dicts import read_state_dict, state_dict_network
+from hardmax.models.formats.torch.files import is_torch_file
 from hardmax.models.formats.torch.input_shapes import InputShape, solved_shape
 from hardmax.models.formats.torch.script_files import (
     ScriptArchive,
@@ -26,6 +27,7 @@ from hardmax.models.formats.torch.script_files import (
 from hardmax.models.formats.torch.script_programs import script_graph, script_steps
 from hardmax.models.graphs.graph_networks import GraphNetwork
 from hardmax.models.networks import MaxoutNetwork, ReluNetwork
+from hardmax.models.tensor_files import read_tensors
 
 _MOST_MODULES = 10_000
 
@@ -65,6 +67,10 @@ def load_torch_file(
             return script_network(path, input_shape, line, max_bytes)
         except RecordFormatError as error:
             raise RecordFormatError(f"`path` must hold a network; in {file}: {error}") from None
+    if not is_torch_file(path) and (file.lower().endswith(".onnx") or read_tensors(path)[0]):
+        raise RecordFormatError(
+            f"`path` must be a file of torch; {file} is none. hm.load_model({file!r}) reads it."
+        )
     tensors = read_state_dict(path)
     limit = SizeLimit(Path(path).stat().st_size, max_bytes)
     try:
