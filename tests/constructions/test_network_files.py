@@ -2,6 +2,7 @@
 
 import os
 import pickle
+import time
 import warnings
 import zipfile
 from contextlib import suppress
@@ -19,7 +20,7 @@ from hardmax.geometry.domains import Box
 from hardmax.models.formats.onnx.graphs import from_onnx
 from hardmax.models.graphs.graph_networks import GraphNetwork
 from hardmax.models.networks import MaxoutNetwork
-from hardmax.models.storage import save_model
+from hardmax.models.storage import load_model, save_model
 from tests.compiled_models import random_relu, state_dict
 from tests.script_archives import module, name, tensor, text, write_archive, write_network
 
@@ -620,3 +621,38 @@ def test_onnx_files_of_torch_are_read(torch, tmp_path):
         x = POINTS.astype(F32)
         wanted = run_onnx(tmp_path / "n.onnx", x)
         np.testing.assert_allclose(from_onnx(tmp_path / "n.onnx")(x), wanted, atol=2e-6)
+
+
+@pytest.mark.parametrize(
+    ("program", "message"),
+    [
+        ("for i in range(100):\n  x = torch.cat([x, x], 1)\nreturn x", "bytes of memory"),
+        ("return torch.expand(x, [1000000, 1000000, 3])", "bytes of memory"),
+        ("return torch.adaptive_avg_pool1d(torch.unsqueeze(x, 0), [1000000000])", "bytes of"),
+        ("return torch.constant_pad_nd(x, [0, 1000000000000], 0.)", "bytes of memory"),
+        ("for i in range(400000):\n  y = torch.view(x, [1, 3])\nreturn y", "bytes of|too long"),
+        ("for i in range(400000):\n  y = torch.relu(x)\nreturn y", "bytes of memory|too long"),
+        ("n = 2\nfor i in range(100):\n  n = torch.mul(n, n)\nreturn x", "too large"),
+        ("return torch.view(x, [1, 7])", "does not fit what it is given"),
+        ("return torch.split(x, 0, 1)", "does not fit what it is given"),
+        ("return torch.mul(x, x)", "multiplies two tensors"),
+        ("return torch.linear(x, self.w1)", "does not fit a signal of shape"),
+    ],
+)
+def test_programs_of_any_shape_that_ask_for_too_much_are_refused(tmp_path, program, message):
+    path = tmp_path / "net.pt"
+    write_network(path, LAYERS, program)
+    began = time.process_time()
+    with pytest.raises(HardmaxError, match=message):
+        load_model(path, input_shape=(3,))
+    assert time.process_time() - began < 10.0
+
+
+def test_a_skip_connection_in_a_program_is_read_without_torch(tmp_path):
+    path = tmp_path / "net.pt"
+    program = "h = torch.linear(x, self.w0, self.b0)\ng = torch.add(h, torch.relu(h))\n"
+    write_network(path, LAYERS, program + "return torch.linear(g, self.w1)")
+    net = load_model(path)
+    assert isinstance(net, GraphNetwork)
+    z = hidden(POINTS)
+    np.testing.assert_allclose(net(POINTS), last(z + np.maximum(z, 0.0)), atol=1e-13)
