@@ -89,8 +89,62 @@ def parse_domain(text: str) -> "DomainKind":
         ) from None
 
 
-def domain_text(domain: "DomainKind") -> str:
+def read_domain(domain: Any, name: str = "domain") -> Any:
+    """Return the domain that an argument stands for: text is parsed, anything else returned as is.
+
+    Every public function with an argument `domain` reads it here.
+
+    Args:
+        domain: A domain, or its text.
+        name: The name of the argument, for messages.
+
+    Raises:
+        ArgumentError: If the text is not a domain; the message quotes it.
+
+    Examples:
+        >>> read_domain("box:-1,1^2").dim
+        2
+        >>> read_domain("square:-1,1")
+        Traceback (most recent call last):
+            ...
+        hardmax.errors.ArgumentError: `domain` must be a domain: one of box, space, segment, line,
+        ray, hull, polytope, slice, a colon and numbers, as in 'box:-1,1^2'; got 'square:-1,1'.
+    """
+    if not isinstance(domain, str):
+        return domain
+    try:
+        return parse_domain(domain)
+    except ArgumentError as error:
+        raise ArgumentError(str(error).replace("`text`", f"`{name}`", 1)) from None
+
+
+def read_box(box: Any, name: str = "box") -> Box:
+    """Return the box that an argument stands for: a `Box`, or its text.
+
+    Raises:
+        ArgumentError: If it is text that is not a domain.
+        DtypeError: If it is not a box.
+
+    Examples:
+        >>> read_box("box:-1,1^2").high.tolist()
+        [1.0, 1.0]
+        >>> read_box("space:2", "window")
+        Traceback (most recent call last):
+            ...
+        hardmax.errors.DtypeError: `window` must be a Box, or its text such as 'box:-1,1^2'; got
+        'space:2'.
+    """
+    found = read_domain(box, name)
+    if not isinstance(found, Box):
+        given = _quoted(box) if isinstance(box, str) else type(box).__name__
+        raise DtypeError(f"`{name}` must be a Box, or its text such as 'box:-1,1^2'; got {given}.")
+    return found
+
+
+def domain_text(domain: "DomainKind | str") -> str:
     """Write a domain as text that `parse_domain` reads back exactly.
+
+    Text of a domain is written in its shortest form.
 
     Raises:
         DtypeError: If it is none.
@@ -101,6 +155,7 @@ def domain_text(domain: "DomainKind") -> str:
         >>> domain_text(Slice([0, 0, 0, 1], [[1, 0, 0, 0]]))
         'slice:0^3,1;1,0^3'
     """
+    domain = read_domain(domain)
     if isinstance(domain, Box):
         pairs = zip(domain.low.tolist(), domain.high.tolist(), strict=True)
         return "box:" + _runs([f"{_number(low)},{_number(high)}" for low, high in pairs], ";")

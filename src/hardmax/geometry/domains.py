@@ -168,7 +168,7 @@ class Slice:
         origin: The $o$, shape `(ambient_dim,)`.
         directions: The $v_k$, independent, shape `(dim, ambient_dim)`.
         box: The domain $B$ of the coordinates $t$, with an identity chart: a `Box`, a `WholeSpace`
-            or a polytope of dimension `dim`; all coordinates if None.
+            or a polytope of dimension `dim`, or its text; all coordinates if None.
 
     Raises:
         ArgumentError: If the directions are dependent, or `box` has another dimension.
@@ -181,7 +181,7 @@ class Slice:
 
     origin: FloatArray
     directions: FloatArray
-    box: Domain | None = None
+    box: Domain | str | None = None
 
     _repr_html_ = html_card
 
@@ -195,6 +195,10 @@ class Slice:
         directions = sizes.floats("directions", self.directions, ("dim", "ambient_dim"))
         _require_independent("directions", directions)
         inner = WholeSpace(len(directions)) if self.box is None else self.box
+        if isinstance(inner, str):
+            from hardmax.geometry.domain_text import read_domain  # It imports this module.
+
+            inner = read_domain(inner, "box")
         if isinstance(inner, Slice | Segment | Ray | Line) or not hasattr(inner, "inequalities"):
             raise DtypeError(
                 f"`box` must be a Box, a WholeSpace or a Polytope; got {type(inner).__name__}."

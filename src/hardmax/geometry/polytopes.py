@@ -332,8 +332,8 @@ class Polytope:
             )
         return inside
 
-    def intersection(self, domain: Domain) -> Polytope:
-        """Return the part inside a `Box`, another polytope or `WholeSpace`, exactly.
+    def intersection(self, domain: Domain | str) -> Polytope:
+        """Return the part inside a `Box`, another polytope or `WholeSpace`, or the text of one.
 
         Raises:
             DtypeError: If `domain` is none of these.
@@ -358,23 +358,27 @@ class Polytope:
         object.__setattr__(self, "rows", packed)
 
 
-def domain_rows(domain: Domain, dim: int) -> list[Vector]:
+def domain_rows(domain: Domain | str, dim: int) -> list[Vector]:
     """Return the exact inequalities `(a, b)` of a domain, which must lie in `dim` dimensions.
 
     Raises:
         DtypeError: If it is no full-dimensional domain, as a slice is not.
         ShapeMismatchError: If it lies in another space.
     """
-    if not isinstance(domain, Polytope) and not hasattr(domain, "inequalities"):
+    from hardmax.geometry.domain_text import read_domain  # It imports this module.
+
+    found = read_domain(domain)
+    if not isinstance(found, Polytope) and not hasattr(found, "inequalities"):
         raise DtypeError(
-            f"`domain` must be a Box, Polytope or WholeSpace; got {type(domain).__name__}."
+            "`domain` must be a Box, Polytope or WholeSpace, or its text; got "
+            f"{type(found).__name__}."
         )
-    space = domain.ambient_dim if isinstance(domain, Polytope) else domain.dim
+    space = found.ambient_dim if isinstance(found, Polytope) else found.dim
     if space != dim:
         raise ShapeMismatchError(f"`domain` must lie in R^{dim}; got one in R^{space}.")
-    if isinstance(domain, Polytope):
-        return [tuple(row) for row in domain.rows.tolist()]
-    return inequality_rows(*domain.inequalities)
+    if isinstance(found, Polytope):
+        return [tuple(row) for row in found.rows.tolist()]
+    return inequality_rows(*found.inequalities)
 
 
 def _unit_directions(vectors: Sequence[Vector], dim: int) -> FloatArray:

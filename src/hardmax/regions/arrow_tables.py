@@ -25,12 +25,13 @@ from hardmax.exact.decisions import Decisions
 from hardmax.geometry.domain_text import domain_text, parse_domain
 from hardmax.models.argmax import ArgmaxNetwork
 from hardmax.models.layer_words import LayerWords
+from hardmax.models.model_arguments import read_network
 from hardmax.models.storage import model_bytes, model_from_bytes
 from hardmax.regions.cells import CellArrays, CellFacets, WallNames, form_starts
 from hardmax.regions.charted_domains import ChartedDomain, as_domain, charted
-from hardmax.regions.engines import MOST_SPATIAL, read_network
+from hardmax.regions.engines import MOST_SPATIAL
 from hardmax.regions.partition import Partition
-from hardmax.typing import AnyArray, IntArray
+from hardmax.typing import AnyArray, DomainLike, IntArray, ModelLike
 
 FORMAT = "hardmax.partition/3"
 r"""The value of `format` in the metadata entry `hardmax`, a JSON object. The other fields:
@@ -200,8 +201,8 @@ def save_partition(partition: Partition, path: str | os.PathLike[str]) -> None:
 
 def load_partition(
     path: str | os.PathLike[str],
-    model: Any = None,
-    domain: Any = None,
+    model: ModelLike | None = None,
+    domain: DomainLike | None = None,
     *,
     max_bytes: int = MOST_BYTES,
 ) -> Partition:

@@ -19,11 +19,12 @@ import numpy as np
 from hardmax._ground.arguments import Sizes
 from hardmax._ground.progress import track
 from hardmax._ground.records import fingerprint
-from hardmax.errors import ArgumentError, DtypeError
+from hardmax.errors import ArgumentError
 from hardmax.exact.integer_vectors import Vector, dot, primitive, wide_rows
 from hardmax.geometry.cones import ConeDecision, decide_open_cone
 from hardmax.models._arithmetic.recomposition import RationalForms, layer_output, layer_scores
 from hardmax.models.argmax import ArgmaxLayer, ArgmaxNetwork
+from hardmax.models.model_arguments import read_network
 from hardmax.regions._location.points import CellLocator
 from hardmax.regions.cell_rows import cell_rows
 from hardmax.regions.certificate_format import (
@@ -36,12 +37,12 @@ from hardmax.regions.certificate_format import (
 )
 from hardmax.regions.certificate_parts import PartContext
 from hardmax.regions.charted_domains import ChartedDomain, charted, embedded
-from hardmax.typing import ArrayLike, FloatArray, IntArray
+from hardmax.typing import ArrayLike, DomainLike, FloatArray, IntArray, ModelLike
 
 
 def make_certificate(
-    model: Any,
-    domain: Any,
+    model: ModelLike,
+    domain: DomainLike,
     signatures: ArrayLike,
     witnesses: Any = None,
     *,
@@ -53,8 +54,8 @@ def make_certificate(
     verified. Refusal proofs are found here, so an incomplete list is noticed here.
 
     Args:
-        model: The model, or its `ArgmaxNetwork`.
-        domain: Any domain in its input space.
+        model: The model, as for `enumerate_regions`.
+        domain: Any domain in its input space, or its text.
         signatures: The cells, integers of shape `(n_cells, n_groups)`.
         witnesses: A point of the domain's coordinates for each cell: floats, shape
             `(n_cells, dim)`, or integers `(p, q)` for the point `p / q`, shape
@@ -101,11 +102,7 @@ def make_part(
         context: For refusals, what the part must know of the others (see `part_contexts`); nothing
             if there are none.
     """
-    network = model if isinstance(model, ArgmaxNetwork) else getattr(model, "network", None)
-    if not isinstance(network, ArgmaxNetwork):
-        raise DtypeError(
-            f"`model` must be a model or an ArgmaxNetwork; got {type(model).__name__}."
-        )
+    network = read_network(model)
     place = charted(domain, network.dim_in)
     if kind is None:
         kind = TILING if place.dim <= 2 else REFUSALS

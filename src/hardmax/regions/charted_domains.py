@@ -16,7 +16,7 @@ from hardmax.exact.dyadic import nearest_floats
 from hardmax.exact.integer_vectors import Vector, primitive, wide_rows
 from hardmax.exact.strict_inequalities import strictly_positive
 from hardmax.geometry.cones import decide_open_cone
-from hardmax.geometry.domain_text import DomainKind, box_of_rows
+from hardmax.geometry.domain_text import DomainKind, box_of_rows, read_domain
 from hardmax.geometry.domains import Box, Segment, Slice, WholeSpace
 from hardmax.geometry.polytopes import Polytope
 from hardmax.models._arithmetic.recomposition import RationalForms, chart_forms
@@ -96,14 +96,21 @@ A value must not refer to its key, or neither would ever be freed.
 
 
 def charted(domain: Any, dim_in: int) -> ChartedDomain:
-    """Read any domain in the input space of a model.
+    """Read any domain in the input space of a model, or the text of one.
 
     Raises:
-        ArgumentError: If the domain lies in another space, or has no interior.
+        ArgumentError: If the domain lies in another space, or has no interior, or text is not that
+            of a domain.
         DtypeError: If it is not a domain.
     """
     if isinstance(domain, ChartedDomain):
         return domain
+    if isinstance(domain, str):
+        try:
+            return charted(read_domain(domain), dim_in)
+        except ArgumentError as error:
+            quoted = f"; you gave {domain!r:.80}" if repr(domain)[:40] not in str(error) else ""
+            raise ArgumentError(f"{str(error).rstrip('.')}{quoted}.") from None
     if not isinstance(domain, _LASTING):
         return _read(domain, dim_in)
     known = _known.get(domain)
@@ -235,8 +242,8 @@ def _read(domain: Any, dim_in: int) -> ChartedDomain:
         given = domain.exact_rows
     else:
         raise DtypeError(
-            "`domain` must be a Box, Polytope, WholeSpace, Slice, Segment, Ray or Line; got "
-            f"{type(domain).__name__}."
+            "`domain` must be a Box, Polytope, WholeSpace, Slice, Segment, Ray or Line, or its "
+            f"text such as 'box:-1,1^2'; got {type(domain).__name__}."
         )
     if weight.shape[1] != dim_in:
         raise ArgumentError(

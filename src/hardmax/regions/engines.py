@@ -26,14 +26,17 @@ from typing import TYPE_CHECKING, Any, overload
 from hardmax._ground.arguments import integer, number
 from hardmax._ground.interrupts import interrupts_named
 from hardmax._ground.workers import n_workers
-from hardmax.errors import ArgumentError, DtypeError, Interrupted
+from hardmax.errors import ArgumentError, Interrupted
+from hardmax.geometry.domain_text import read_domain
 from hardmax.models._arithmetic.normed_maps import is_rectified
 from hardmax.models.argmax import ArgmaxNetwork
 from hardmax.models.graphs.graph_networks import GraphNetwork
+from hardmax.models.model_arguments import read_model, read_network
 from hardmax.regions.cells import CellArrays, nothing_found
 from hardmax.regions.charted_domains import ChartedDomain, charted, refuse_outside
 from hardmax.regions.graph_partitions import GraphPartition, explore_graph
 from hardmax.regions.partition import Partition
+from hardmax.typing import DomainLike, ModelLike, TorchModule
 
 if TYPE_CHECKING:
     from hardmax._ground.workers import Workers
@@ -45,9 +48,9 @@ _NARROW, _PATIENCE = 1 << 20, 32
 
 
 @overload
-def enumerate_regions(
+def enumerate_regions(  # type: ignore[overload-overlap]  # A GraphNetwork may have a `network`.
     model: GraphNetwork,
-    domain: Any,
+    domain: DomainLike,
     *,
     count_only: bool = ...,
     exact: bool = ...,
@@ -59,8 +62,21 @@ def enumerate_regions(
 ) -> GraphPartition: ...
 @overload
 def enumerate_regions(
-    model: Any,
-    domain: Any,
+    model: str | os.PathLike[str] | TorchModule,
+    domain: DomainLike,
+    *,
+    count_only: bool = ...,
+    exact: bool = ...,
+    max_cells: int | None = ...,
+    max_seconds: float | None = ...,
+    workers: int | None = ...,
+    store: str | os.PathLike[str] | None = ...,
+    executor: "Workers | None" = ...,
+) -> Any: ...
+@overload
+def enumerate_regions(
+    model: ModelLike,
+    domain: DomainLike,
     *,
     count_only: bool = ...,
     exact: bool = ...,
@@ -71,8 +87,8 @@ def enumerate_regions(
     executor: "Workers | None" = ...,
 ) -> Partition: ...
 def enumerate_regions(
-    model: Any,
-    domain: Any,
+    model: ModelLike,
+    domain: DomainLike,
     *,
     count_only: bool = False,
     exact: bool = False,
@@ -88,13 +104,14 @@ def enumerate_regions(
     domain. Forms that coincide there make no wall; the first of them names the cell.
 
     Args:
-        model: A model with a `network`, or an `ArgmaxNetwork`. If the model has a `box`, the
-            network stands for it there only. A `GraphNetwork` is searched as it is on bounded
+        model: A model: a network, a transformer, a block or a head; the path of a file that
+            `load_model` reads; or a torch module that `from_torch` reads. If the model has a `box`,
+            the network stands for it there only. A `GraphNetwork` is searched as it is on bounded
             domains of dimension 1 and 2, and decision boundaries are found too: the result is a
             `GraphPartition`. Elsewhere, and for all that a `Partition` can do, its `network` is
             asked, if it is small.
         domain: A `Box`, `Polytope`, `WholeSpace`, `Slice`, `Segment`, `Ray` or `Line` in the input
-            space.
+            space, or its text, such as `"box:-1,1^2"` (see `parse_domain`).
         count_only: Whether to count without storing anything.
         exact: Whether to decide in integers alone, without floats first. The result is the same.
         max_cells: Stop after this many cells; of a `GraphNetwork`, pieces of one class.
@@ -113,7 +130,8 @@ def enumerate_regions(
         of those there are, and its counts are `AtLeast`, not numbers.
 
     Raises:
-        DtypeError: If `model` or `domain` is none.
+        DtypeError: If `model` or `domain` has an unsupported type.
+        RecordFormatError: If `model` is a path and the file does not hold a model.
         ArgumentError: If the domain lies in another space, has no interior or leaves the box of
             the model, or a limit is negative.
         Interrupted: On Ctrl-C. It is a `KeyboardInterrupt` whose `partial` is the partition so far.
@@ -124,18 +142,22 @@ def enumerate_regions(
         >>> part = enumerate_regions(net, WholeSpace(2))
         >>> part.n_cells, part.n_regions, part.n_affine_maps
         (4, 4, 4)
+        >>> enumerate_regions(net, "box:-1,1^2").n_cells
+        4
         >>> enumerate_regions(net, WholeSpace(2), max_cells=3, exact=True)
         Partition(at least 3 cells, search stopped early, in 2 dimensions, engine split_tree)
         >>> enumerate_regions(net, WholeSpace(2), max_cells=3, exact=True).n_cells
         at least 3
     """
-    is_walked = isinstance(model, GraphNetwork) and not exact and getattr(domain, "dim", 3) <= 2
-    if is_walked and store is None and executor is None:
-        return explore_graph(model, domain, max_cells, max_seconds, n_workers(workers))
+    given = read_model(model)
+    is_plain = not exact and store is None and executor is None
+    is_graph = isinstance(given, GraphNetwork) and is_plain
+    if is_graph and getattr(read_domain(domain), "dim", 3) <= 2:
+        return explore_graph(given, domain, max_cells, max_seconds, n_workers(workers))
     try:
-        network = read_network(model)
+        network = read_network(given)
         where = charted(domain, network.dim_in)
-        refuse_outside(model, where)
+        refuse_outside(given, where)
         limits: dict[str, Any] = {"count_only": bool(count_only)}
         if max_cells is not None:
             limits["max_cells"] = integer("max_cells", max_cells, at_least=0)
@@ -249,14 +271,3 @@ def _along_a_line(
     if limits["count_only"] or not cells.is_complete:
         return cells
     return core_lines.ordered_cells(network, line, cells)
-
-
-def read_network(model: Any) -> ArgmaxNetwork:
-    """Return the network of a model."""
-    network = getattr(model, "network", model)
-    if not isinstance(network, ArgmaxNetwork):
-        raise DtypeError(
-            "`model` must be a model with a `network` or an ArgmaxNetwork; got "
-            f"{type(model).__name__}."
-        )
-    return network

@@ -23,6 +23,7 @@ from hardmax.exact.rounding import nearest_error
 from hardmax.geometry.domains import Box, Slice
 from hardmax.models.graphs.building import GraphBuilder
 from hardmax.models.graphs.graph_networks import GraphNetwork, Maxima
+from hardmax.models.model_arguments import read_model
 from hardmax.models.networks import MaxoutNetwork, ReluNetwork
 from hardmax.regions._graphs.cell_forms import CellForms, bound_of
 from hardmax.regions._graphs.domain_sides import domain_sides
@@ -39,7 +40,7 @@ from hardmax.regions._graphs.searches import Search, explore
 from hardmax.regions._graphs.value_numbers import repeated_entries
 from hardmax.regions.charted_domains import charted
 from hardmax.regions.graph_partitions import with_decision
-from hardmax.typing import ArrayLike, BoolArray, FloatArray, IntArray
+from hardmax.typing import ArrayLike, BoolArray, FloatArray, IntArray, ModelLike
 
 _NARROW = 2.0**-16
 """Bounds on a distance are compared in floats if they differ by at most this part of it."""
@@ -208,11 +209,12 @@ class LocalCell:
             n_pieces *= 8
 
 
-def cell_at(model: Any, x: ArrayLike) -> LocalCell:
+def cell_at(model: ModelLike, x: ArrayLike) -> LocalCell:
     """Find the cell that holds a point, and what is around it.
 
     Args:
-        model: A `GraphNetwork`, `ReluNetwork` or `MaxoutNetwork` with any number of inputs.
+        model: A `GraphNetwork`, `ReluNetwork` or `MaxoutNetwork` with any number of inputs, the
+            path of its file, or a torch module.
         x: The point, shape `(dim_in,)` or that of an input.
 
     Returns:
@@ -233,7 +235,7 @@ def cell_at(model: Any, x: ArrayLike) -> LocalCell:
         >>> cell.along([0.0, -2.0]).distance
         0.75
     """
-    network = graph_of(model)
+    network = graph_of(read_model(model))
     points, is_batch = network.read_points(x)
     if is_batch or not np.isfinite(points).all():
         raise ShapeMismatchError("`x` must be one finite point.")

@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from math import log, sqrt
-from typing import Any
 
 import numpy as np
 
@@ -22,6 +21,7 @@ from hardmax._ground.arguments import Sizes, integer, number
 from hardmax._ground.display import card, public_fields
 from hardmax._ground.workers import in_order, n_workers
 from hardmax.errors import ArgumentError, DtypeError
+from hardmax.models.model_arguments import read_model, read_network
 from hardmax.regions._location.points import PointNamer, between
 from hardmax.regions.charted_domains import (
     ChartedDomain,
@@ -30,8 +30,7 @@ from hardmax.regions.charted_domains import (
     refuse_outside,
     strictly_inside,
 )
-from hardmax.regions.engines import read_network
-from hardmax.typing import AnyArray, FloatArray, IntArray
+from hardmax.typing import AnyArray, DomainLike, FloatArray, IntArray, ModelLike
 
 Law = Callable[[np.random.Generator, int], FloatArray]
 """Draws so many points of the domain's coordinates, shape `(n, dim)`."""
@@ -128,8 +127,8 @@ class SampledCount:
 
 
 def sample_regions(
-    model: Any,
-    domain: Any,
+    model: ModelLike,
+    domain: DomainLike,
     n_samples: int,
     seed: int,
     *,
@@ -143,8 +142,8 @@ def sample_regions(
     Memory holds a hash and a count for each cell met, and the points of one chunk.
 
     Args:
-        model: A model with a `network`, or an `ArgmaxNetwork`.
-        domain: Any domain in its input space.
+        model: A model, as for `enumerate_regions`.
+        domain: Any domain in its input space, or its text.
         n_samples: How many points to draw.
         seed: A whole number; the result depends on it and on the arguments before it alone.
         law: Draws points: `law(generator, n)` returns coordinates in the domain, shape `(n, dim)`.
@@ -164,6 +163,7 @@ def sample_regions(
         >>> sample_regions(net, Box([-1, -1], [1, 1]), 1000, seed=0)
         SampledCount(at least 4 cells, from 1000 points)
     """
+    model = read_model(model)
     network = read_network(model)
     where = charted(domain, network.dim_in)
     refuse_outside(model, where)

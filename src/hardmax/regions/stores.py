@@ -22,6 +22,7 @@ from hardmax._ground.workers import Workers, as_done, in_order, n_workers
 from hardmax.errors import ArgumentError, HardmaxError, RecordFormatError, SizeLimitError, TaskError
 from hardmax.exact.decisions import Decisions
 from hardmax.models.argmax import ArgmaxNetwork
+from hardmax.models.model_arguments import read_network
 from hardmax.models.storage import load_model
 from hardmax.regions._stores.manifests import (
     MANIFEST,
@@ -39,7 +40,7 @@ from hardmax.regions.certificates import make_part
 from hardmax.regions.charted_domains import charted
 from hardmax.regions.engines import MOST_SPATIAL
 from hardmax.regions.partition import Partition
-from hardmax.typing import AnyArray
+from hardmax.typing import AnyArray, ModelLike
 
 _ARRAYS = ("signatures", "maps", "map_radii", "vertices", "directions")
 
@@ -189,7 +190,7 @@ def _certify(
 
 
 def open_partition(
-    path: str | os.PathLike[str], model: Any = None, *, max_bytes: int = MOST_BYTES
+    path: str | os.PathLike[str], model: ModelLike | None = None, *, max_bytes: int = MOST_BYTES
 ) -> StoredPartition:
     """Open a partition in a folder, without reading its cells.
 
@@ -221,7 +222,7 @@ def open_partition(
         raise RecordFormatError(
             f"`path` must be the folder of a stored search; {folder} has no {MANIFEST}."
         ) from None
-    network = _network(folder) if model is None else getattr(model, "network", model)
+    network = _network(folder) if model is None else read_network(model)
     if not isinstance(network, ArgmaxNetwork) or fingerprint(network) != manifest.model:
         raise RecordFormatError(f"`path` must belong to this model; {folder} has another one's.")
     try:

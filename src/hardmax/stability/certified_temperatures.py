@@ -14,7 +14,6 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
 
 from flint import arb, ctx, fmpq, fmpz
 
@@ -24,12 +23,14 @@ from hardmax.errors import ArgumentError, DiscontinuityError
 from hardmax.exact.directed_rounding import PRECISION, norm_bound, rounded_up
 from hardmax.exact.dyadic import nearest_float, root_below
 from hardmax.models.argmax import ArgmaxNetwork
+from hardmax.models.model_arguments import read_model
 from hardmax.regions.charted_domains import charted, enclosing_box, refuse_outside
 from hardmax.regions.engines import enumerate_regions
 from hardmax.regions.partition import Partition
 from hardmax.stability.models import head_names, read_soft_model
 from hardmax.stability.networks.hard_traces import HardLayer, cell_trace
 from hardmax.stability.networks.soft_errors import ErrorPass
+from hardmax.typing import DomainLike, ModelLike
 
 _COLDEST, _HOTTEST = -1000, 60
 """Exponents of two between which temperatures are sought."""
@@ -67,7 +68,7 @@ class CertifiedTemperature:
     _repr_html_ = html_card
 
 
-def temperature_for(model: Any, domain: Any, error: float) -> CertifiedTemperature:
+def temperature_for(model: ModelLike, domain: DomainLike, error: float) -> CertifiedTemperature:
     r"""Find a temperature at which the output of a soft model is within an error on a domain.
 
     The bound at the temperature returned is certified. It is close to the largest such temperature
@@ -105,6 +106,7 @@ def temperature_for(model: Any, domain: Any, error: float) -> CertifiedTemperatu
         error below 1, got error = 0.001. Choose a domain that this wall does not meet.
     """
     allowed = number("error", error, above=0.0)
+    model = read_model(model)
     network = read_soft_model(model)
     where = charted(domain, network.dim_in)
     refuse_outside(model, where)

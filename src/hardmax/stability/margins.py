@@ -2,7 +2,6 @@ r"""How far a point is from the walls of the hard partition: in scores, and in t
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 
@@ -12,12 +11,13 @@ from hardmax.exact.dyadic import homogeneous_points, root_below, rounded_below
 from hardmax.geometry.domains import WholeSpace
 from hardmax.models.argmax import ArgmaxNetwork
 from hardmax.models.evaluation import cell_signature
+from hardmax.models.model_arguments import read_network
 from hardmax.models.points import PointBatch
 from hardmax.regions.cell_rows import Wall, cell_rows
 from hardmax.regions.charted_domains import ChartedDomain, charted
 from hardmax.stability.cells.cell_gaps import cell_gaps
-from hardmax.stability.models import head_names, read_model
-from hardmax.typing import ArrayLike, BoolArray, FloatArray, IntArray
+from hardmax.stability.models import head_names
+from hardmax.typing import ArrayLike, BoolArray, FloatArray, IntArray, ModelLike
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -56,7 +56,7 @@ class Margins:
         return f"Margins({n} point{'s' * (n != 1)}, nearest wall at {least:.3g})"
 
 
-def measure_margins(model: Any, x: ArrayLike) -> Margins:
+def measure_margins(model: ModelLike, x: ArrayLike) -> Margins:
     r"""Measure how far points are from the walls of the hard partition.
 
     A cell is $\{y : \langle a_i, y\rangle + c_i > 0\}$, and the distance of $x$ in it from its
@@ -64,7 +64,7 @@ def measure_margins(model: Any, x: ArrayLike) -> Margins:
     rows are composed from the stored weights without rounding.
 
     Args:
-        model: A head, a block, a model with a `network`, or an `ArgmaxNetwork`.
+        model: A model, as for `enumerate_regions`.
         x: A point `(dim_in,)` or a batch `(n_points, dim_in)`.
 
     Returns:
@@ -77,7 +77,7 @@ def measure_margins(model: Any, x: ArrayLike) -> Margins:
         >>> margins.distances.tolist(), margins.walls
         ([1.0, 0.0], (((0, 0), (0, 1)), ()))
     """
-    network = read_model(model)
+    network = read_network(model)
     points = PointBatch.read("x", x, network.dim_in).rows
     space = charted(WholeSpace(network.dim_in), network.dim_in)
     signatures, inside = cell_signature(network, points)

@@ -3,30 +3,11 @@
 from typing import Any
 
 from hardmax.errors import ArgumentError
-from hardmax.models.argmax import AffineMap, ArgmaxNetwork
+from hardmax.models.argmax import ArgmaxNetwork
 from hardmax.models.argmax_models import ArgmaxModel
 from hardmax.models.heads import AttentionHead
-from hardmax.models.transformers import Block, HardTransformer, attention_layer
-from hardmax.regions.engines import read_network
-
-
-def read_model(model: Any) -> ArgmaxNetwork:
-    """Return the network of a head, a block, or anything `enumerate_regions` takes.
-
-    A head alone has no residual connection; a block has its own.
-
-    Examples:
-        >>> head = AttentionHead([[1.0]], [[1.0], [2.0]], [[0.0, 0.0], [1.0, 1.0]], [[1.0], [1.0]])
-        >>> network = read_model(head)
-        >>> network.dim_in, network.dim_out, head_names(network)
-        (1, 1, ((0, 0),))
-    """
-    if isinstance(model, AttentionHead):
-        layers = [attention_layer([model], residual=False)]
-        return _alone(layers, model.dim, model.out_dim)
-    if isinstance(model, Block):
-        return _alone(model.layers(), model.dim, model.out_dim)
-    return read_network(model)
+from hardmax.models.model_arguments import read_model, read_network
+from hardmax.models.transformers import Block, HardTransformer
 
 
 def read_soft_model(model: Any) -> ArgmaxNetwork:
@@ -37,6 +18,7 @@ def read_soft_model(model: Any) -> ArgmaxNetwork:
             network leaves out heads that never change their winner and takes heads that pass on
             their score for units.
     """
+    model = read_model(model)
     known = isinstance(model, AttentionHead | Block | HardTransformer | ArgmaxNetwork)
     known = known or getattr(type(model), "soft", None) is ArgmaxModel.soft
     if hasattr(type(model), "network") and not known:
@@ -44,7 +26,7 @@ def read_soft_model(model: Any) -> ArgmaxNetwork:
             f"`model` must soften as its network does; a {type(model).__name__} at a temperature "
             "is another model. Pass a head, a Block, a HardTransformer, or an ArgmaxNetwork."
         )
-    return read_model(model)
+    return read_network(model)
 
 
 def head_names(network: ArgmaxNetwork) -> tuple[tuple[int, int], ...]:
@@ -60,7 +42,3 @@ def head_names(network: ArgmaxNetwork) -> tuple[tuple[int, int], ...]:
 def has_one_attention_layer(network: ArgmaxNetwork) -> bool:
     """Say whether no head sees the output of another, so that all see what they see when hard."""
     return len({index for index, _ in head_names(network)}) <= 1
-
-
-def _alone(layers: list[Any], dim: int, out_dim: int) -> ArgmaxNetwork:
-    return ArgmaxNetwork(tuple(layers), AffineMap.identity(dim), AffineMap.identity(out_dim))

@@ -11,7 +11,7 @@ References:
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from hardmax.models._arithmetic.enclosures import Enclosed, enclosed_multiple, e
 from hardmax.models._arithmetic.form_scores import enclosed_scores
 from hardmax.models._arithmetic.layers import ENCLOSED, decide
 from hardmax.models.argmax import ArgmaxLayer, ArgmaxNetwork, Place
+from hardmax.models.model_arguments import read_model, read_network
 from hardmax.regions.charted_domains import (
     ChartedDomain,
     EnclosingBox,
@@ -32,10 +33,10 @@ from hardmax.regions.charted_domains import (
 )
 from hardmax.stability.cells.bands import read_levels
 from hardmax.stability.margins import measure_margins
-from hardmax.stability.models import head_names, read_model, read_soft_model
+from hardmax.stability.models import head_names, read_soft_model
 from hardmax.stability.networks.soft_certificates import certify_soft, layer_temperatures
 from hardmax.stability.temperatures import read_epsilon
-from hardmax.typing import BoolArray, FloatArray
+from hardmax.typing import BoolArray, DomainLike, FloatArray, ModelLike
 
 
 class EnclosedGaps(NamedTuple):
@@ -164,8 +165,8 @@ class SampledShare:
 
 
 def sample_margin_share(
-    model: Any,
-    domain: Any,
+    model: ModelLike,
+    domain: DomainLike,
     delta: float | Sequence[float],
     n_samples: int,
     seed: int = 0,
@@ -175,7 +176,7 @@ def sample_margin_share(
     r"""Estimate the share of a domain where every head of the hard model leads by $\delta$.
 
     Args:
-        model: A head, a block, a model with a `network`, or an `ArgmaxNetwork`.
+        model: A model, as for `enumerate_regions`.
         domain: A bounded domain, as for `enumerate_regions`; points are uniform on it.
         delta: The margin, at least 0, or one for each head.
         n_samples: How many points to draw, at least 1.
@@ -189,7 +190,7 @@ def sample_margin_share(
         >>> low < 0.75 < high
         True
     """
-    network = read_model(model)
+    network = read_network(model)
     where = charted(domain, network.dim_in)
     levels = read_levels(delta, len(head_names(network)))
     charted_one, _ = charted_network(network, where)
@@ -207,8 +208,8 @@ def sample_margin_share(
 
 
 def sample_hard_share(
-    model: Any,
-    domain: Any,
+    model: ModelLike,
+    domain: DomainLike,
     tau: float | Sequence[float],
     epsilon: float,
     n_samples: int,
@@ -228,6 +229,7 @@ def sample_hard_share(
         >>> low < 0.8627 < high  # The winner has 3/4 from |x| = log(3) / 4 on: 1 - log(3) / 8.
         True
     """
+    model = read_model(model)
     network = read_soft_model(model)
     where = charted(domain, network.dim_in)
     taus = layer_temperatures(model, network, tau)

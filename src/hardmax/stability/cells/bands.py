@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from math import prod
-from typing import Any
 
 import numpy as np
 
@@ -17,11 +16,12 @@ from hardmax._ground.display import html_card
 from hardmax.errors import ArgumentError, ShapeMismatchError
 from hardmax.exact.integer_vectors import Vector
 from hardmax.geometry.polytopes import Polytope
+from hardmax.models.model_arguments import read_network
 from hardmax.regions.charted_domains import ChartedDomain
 from hardmax.regions.engines import enumerate_regions
 from hardmax.stability.cells.cell_gaps import cell_gaps
-from hardmax.stability.models import head_names, read_model
-from hardmax.typing import FloatArray, WideArray
+from hardmax.stability.models import head_names
+from hardmax.typing import DomainLike, FloatArray, ModelLike, WideArray
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -65,14 +65,16 @@ class MarginBands:
         )
 
 
-def margin_bands(model: Any, domain: Any, delta: float | Sequence[float]) -> MarginBands:
+def margin_bands(
+    model: ModelLike, domain: DomainLike, delta: float | Sequence[float]
+) -> MarginBands:
     r"""Measure exactly where every head of the hard model leads by at least $\delta$.
 
     The model may be deep: a gap of a later head is the gap in the hard network. The work is one
     exact volume for each cell, quick in dimensions 1 and 2.
 
     Args:
-        model: A head, a block, a model with a `network`, or an `ArgmaxNetwork`.
+        model: A model, as for `enumerate_regions`.
         domain: A bounded domain, as for `enumerate_regions`.
         delta: The margin, at least 0, or one for each head.
 
@@ -87,7 +89,7 @@ def margin_bands(model: Any, domain: Any, delta: float | Sequence[float]) -> Mar
         >>> margin_bands(sign, Box([-1], [3]), delta=1.0).band
         Fraction(1, 4)
     """
-    network = read_model(model)
+    network = read_network(model)
     levels = read_levels(delta, len(head_names(network)))
     partition = enumerate_regions(network, domain)
     total = domain_volume(partition.domain)

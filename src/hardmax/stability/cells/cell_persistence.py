@@ -20,7 +20,6 @@ the count is a lower bound.
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 
@@ -30,6 +29,7 @@ from hardmax.errors import ArgumentError
 from hardmax.exact.directed_rounding import read_broadcast
 from hardmax.exact.dyadic import rounded_below
 from hardmax.models.argmax import ArgmaxNetwork
+from hardmax.models.model_arguments import read_network
 from hardmax.regions.engines import enumerate_regions
 from hardmax.regions.partition import Partition
 from hardmax.stability.cells.cell_gaps import cell_gaps
@@ -37,11 +37,10 @@ from hardmax.stability.cells.cutting_planes import critical_temperature
 from hardmax.stability.models import (
     has_one_attention_layer,
     head_names,
-    read_model,
     read_soft_model,
 )
 from hardmax.stability.temperatures import read_epsilon
-from hardmax.typing import ArrayLike, FloatArray, IntArray, WideArray
+from hardmax.typing import ArrayLike, DomainLike, FloatArray, IntArray, ModelLike, WideArray
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -135,11 +134,11 @@ class Persistence:
         )
 
 
-def cell_margins(model: Any, domain: Any) -> CellMargins:
+def cell_margins(model: ModelLike, domain: DomainLike) -> CellMargins:
     r"""Find the largest margin in every cell by one exact linear program each.
 
     Args:
-        model: A head, a block, a model with a `network`, or an `ArgmaxNetwork`. It may be deep: the
+        model: A model, as for `enumerate_regions`. It may be deep: the
             margins are those of the hard model.
         domain: As for `enumerate_regions`.
 
@@ -150,7 +149,7 @@ def cell_margins(model: Any, domain: Any) -> CellMargins:
         >>> cell_margins(head, Box([-2], [3])).exact.tolist()
         [Fraction(3, 2), Fraction(1, 2), Fraction(5, 2)]
     """
-    network, partition = _enumerated(read_model(model), domain)
+    network, partition = _enumerated(read_network(model), domain)
     heights = []
     for name in partition.signatures.tolist():
         cell = cell_gaps(network, partition.domain, name)
@@ -165,7 +164,9 @@ def cell_margins(model: Any, domain: Any) -> CellMargins:
     )
 
 
-def persistence(model: Any, domain: Any, epsilon: float, *, rounds: int = 10) -> Persistence:
+def persistence(
+    model: ModelLike, domain: DomainLike, epsilon: float, *, rounds: int = 10
+) -> Persistence:
     r"""Find the temperatures up to which the cells of a layer of heads are $\varepsilon$-hard.
 
     Args:
@@ -211,7 +212,7 @@ def persistence(model: Any, domain: Any, epsilon: float, *, rounds: int = 10) ->
     )
 
 
-def _enumerated(network: ArgmaxNetwork, domain: Any) -> tuple[ArgmaxNetwork, Partition]:
+def _enumerated(network: ArgmaxNetwork, domain: DomainLike) -> tuple[ArgmaxNetwork, Partition]:
     if not head_names(network):
         raise ArgumentError("`model` must have a head; units stay hard at every temperature.")
     return network, enumerate_regions(network, domain)

@@ -9,7 +9,6 @@ volumes.
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
-from typing import Any
 
 from hardmax._ground.arguments import integer, number
 from hardmax._ground.display import html_card
@@ -23,6 +22,7 @@ from hardmax.stability.cells.cutting_planes import critical_temperature, cuts_at
 from hardmax.stability.cells.hardness_levels import necessary_levels
 from hardmax.stability.models import has_one_attention_layer, read_soft_model
 from hardmax.stability.temperatures import read_epsilon
+from hardmax.typing import DomainLike, ModelLike
 
 _ROUNDS_TO_DECIDE = 12
 _BISECTIONS = 20
@@ -65,7 +65,7 @@ class HardShare:
 
 
 def hard_share(
-    model: Any, domain: Any, tau: float, epsilon: float, *, rounds: int = 3
+    model: ModelLike, domain: DomainLike, tau: float, epsilon: float, *, rounds: int = 3
 ) -> HardShare:
     r"""Bound, from both sides, where a layer of soft heads is $\varepsilon$-hard.
 

@@ -12,6 +12,7 @@ from hardmax._ground.display import html_card
 from hardmax.errors import ArgumentError
 from hardmax.exact.dyadic import nearest_floats
 from hardmax.models.argmax import ArgmaxNetwork
+from hardmax.models.model_arguments import read_model
 from hardmax.regions.charted_domains import charted_network
 from hardmax.regions.engines import enumerate_regions
 from hardmax.regions.partition import Partition
@@ -22,7 +23,7 @@ from hardmax.stability.cells.soft_search import float_walls, hardest_point, wors
 from hardmax.stability.models import has_one_attention_layer, head_names, read_soft_model
 from hardmax.stability.networks.soft_certificates import certify_soft, layer_temperatures
 from hardmax.stability.temperatures import read_epsilon
-from hardmax.typing import BoolArray, FloatArray
+from hardmax.typing import BoolArray, DomainLike, FloatArray, ModelLike
 
 _ROUNDS = 30
 """How many cuts are tried before a cell is left undecided."""
@@ -96,7 +97,7 @@ class PersistentCells:
 
 
 def persistent_cells(
-    model: Any, domain: Any, tau: Any, epsilon: float, *, search: bool = True
+    model: ModelLike, domain: DomainLike, tau: Any, epsilon: float, *, search: bool = True
 ) -> PersistentCells:
     r"""Find cells of the hard model that are certainly $\varepsilon$-hard in the soft one.
 
@@ -108,7 +109,7 @@ def persistent_cells(
     all layers of the soft network are enclosed at that point, rounding included.
 
     Args:
-        model: A head, a block, a model with a `network`, or an `ArgmaxNetwork`.
+        model: A model, as for `enumerate_regions`.
         domain: As for `enumerate_regions`.
         tau: The temperature, above 0, as for `certify_soft`.
         epsilon: The share $\varepsilon$ of the mass that rivals may have, between 0 and 1.
@@ -121,6 +122,7 @@ def persistent_cells(
         >>> [persistent_cells(model, Box([-1], [1]), tau, 0.1).n_certified for tau in (0.1, 10.0)]
         [2, 0]
     """
+    model = read_model(model)
     network = read_soft_model(model)
     taus = layer_temperatures(model, network, tau)
     heads = head_names(network)

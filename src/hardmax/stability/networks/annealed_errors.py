@@ -11,11 +11,12 @@ from hardmax.errors import EmptyInputError, ShapeMismatchError
 from hardmax.exact.directed_rounding import read_broadcast
 from hardmax.exact.norms import enclose_norms
 from hardmax.models.heads import AttentionHead
+from hardmax.models.model_arguments import read_model
 from hardmax.models.points import PointBatch
 from hardmax.stability.head_certificates import certify_head
 from hardmax.stability.models import read_soft_model
 from hardmax.stability.networks.soft_certificates import certify_soft
-from hardmax.typing import ArrayLike, FloatArray
+from hardmax.typing import ArrayLike, FloatArray, ModelLike
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -58,7 +59,9 @@ class ErrorCurves:
         return f"ErrorCurves({where}, {n} temperatures from {low:g} to {high:g})"
 
 
-def error_curves(model: Any, x: ArrayLike, taus: ArrayLike, radius: float = 0.0) -> ErrorCurves:
+def error_curves(
+    model: ModelLike, x: ArrayLike, taus: ArrayLike, radius: float = 0.0
+) -> ErrorCurves:
     """Measure and certify the largest error over some points at several temperatures.
 
     Args:
@@ -75,7 +78,8 @@ def error_curves(model: Any, x: ArrayLike, taus: ArrayLike, radius: float = 0.0)
         >>> bool((curves.certified >= curves.measured * (1 - 1e-12)).all())
         True
     """
-    network = read_soft_model(model)
+    given = read_model(model)
+    network = read_soft_model(given)
     points = PointBatch.read("x", x, network.dim_in).rows
     reach = number("radius", radius, at_least=0.0)
     (read,) = read_broadcast({"taus": (taus, 0, False)})
@@ -86,20 +90,20 @@ def error_curves(model: Any, x: ArrayLike, taus: ArrayLike, radius: float = 0.0)
             raise EmptyInputError(f"`{name}` must hold at least one; got none.")
     temperatures = np.sort(np.atleast_1d(read))
     measured, certified, cubes, margins = np.full((4, len(temperatures)), np.nan)
-    soft = model if hasattr(model, "soft") else _Evaluated(network)
+    soft = given if hasattr(given, "soft") else _Evaluated(network)
     with np.errstate(over="ignore", invalid="ignore"):
         hard = soft(points)
     for i, tau in enumerate(temperatures.tolist()):
         with np.errstate(over="ignore", invalid="ignore"):
             difference = soft.soft(points, tau) - hard
         measured[i] = enclose_norms(difference)[1].max()
-        certified[i] = certify_soft(model, points, tau).error.max()
+        certified[i] = certify_soft(given, points, tau).error.max()
         if reach:
-            found = certify_soft(model, points, tau, reach)
+            found = certify_soft(given, points, tau, reach)
             if found.is_covered.any():
                 cubes[i] = found.error[found.is_covered].max()
-        if isinstance(model, AttentionHead):
-            margins[i] = certify_head(model, points, tau).distance_from_margin.max()
+        if isinstance(given, AttentionHead):
+            margins[i] = certify_head(given, points, tau).distance_from_margin.max()
     return ErrorCurves(
         owned(temperatures),
         owned(measured),

@@ -29,12 +29,13 @@ from hardmax._ground.display import html_card
 from hardmax.exact.directed_rounding import PRECISION, norm_bound, rounded_down, rounded_up
 from hardmax.models.argmax import ArgmaxNetwork
 from hardmax.models.evaluation import cell_signature, read_temperatures
+from hardmax.models.model_arguments import read_model
 from hardmax.models.points import PointBatch
 from hardmax.models.transformers import HardTransformer
 from hardmax.stability.models import head_names, read_soft_model
 from hardmax.stability.networks.hard_traces import HardLayer, cube_trace, point_trace
 from hardmax.stability.networks.soft_errors import ErrorPass
-from hardmax.typing import ArrayLike, BoolArray, FloatArray
+from hardmax.typing import ArrayLike, BoolArray, FloatArray, ModelLike
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -101,12 +102,12 @@ class SoftCertificate:
 
 
 def certify_soft(
-    model: Any, x: ArrayLike, tau: float | Sequence[float], radius: float = 0.0
+    model: ModelLike, x: ArrayLike, tau: float | Sequence[float], radius: float = 0.0
 ) -> SoftCertificate:
     r"""Certify how far the soft model is from the hard one.
 
     Args:
-        model: A head, a block, a model with a `network`, or an `ArgmaxNetwork`.
+        model: A model, as for `enumerate_regions`.
         x: A point `(dim_in,)` or a batch `(n_points, dim_in)`.
         tau: The temperature as for the model's `soft`: one number, or one for each block of a
             `HardTransformer` (for each layer of another network).
@@ -128,6 +129,7 @@ def certify_soft(
         >>> certify_soft(model, [2.0], tau=1.0, radius=3.0).is_covered
         array([False])
     """
+    model = read_model(model)
     network = read_soft_model(model)
     taus = layer_temperatures(model, network, tau)
     reach = number("radius", radius, at_least=0.0)

@@ -14,6 +14,7 @@ from hardmax.exact.dyadic import ScaledIntegers, nearest_of_scaled, scaled_integ
 from hardmax.exact.forms import AffineForms
 from hardmax.exact.integer_vectors import Vector
 from hardmax.geometry.descriptions import rounded_points
+from hardmax.geometry.domain_text import read_domain
 from hardmax.geometry.domains import Domain
 from hardmax.geometry.extreme_points import active_forms
 from hardmax.geometry.planar_envelopes import PlanarEnvelope, planar_envelope
@@ -247,11 +248,12 @@ class PowerDiagram:
         """How many sites own a full-dimensional cell."""
         return int(self.active.sum())
 
-    def cells(self, domain: Domain | None = None) -> list[PowerCell]:
+    def cells(self, domain: Domain | str | None = None) -> list[PowerCell]:
         r"""Return the cells that meet the interior of a domain, clipped to it, by site.
 
         Args:
-            domain: A `Box`, a full-dimensional `Polytope`, or `WholeSpace` (the default).
+            domain: A `Box`, a full-dimensional `Polytope`, or `WholeSpace` (the default), or its
+                text.
 
         Raises:
             DtypeError: If the domain is of another kind.
@@ -267,6 +269,7 @@ class PowerDiagram:
             >>> [str(cell.polytope.volume) for cell in clipped]
             ['5/4', '5/4', '3/2']
         """
+        domain = read_domain(domain)
         rows = [] if domain is None else domain_rows(domain, self.dim)
         if isinstance(domain, Polytope) and domain.dim < self.dim:
             raise ArgumentError(
