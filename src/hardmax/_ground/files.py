@@ -78,6 +78,34 @@ def read_text(path: str | os.PathLike[str]) -> str:
         raise RecordFormatError(f"`path` must name a text file; {path}: {error}.") from None
 
 
+def check_ending(path: str | os.PathLike[str], endings: tuple[str, ...]) -> str:
+    """Return the ending of a file to write, which says its format.
+
+    Args:
+        path: The file.
+        endings: The endings allowed, in lower case.
+
+    Raises:
+        ArgumentError: If it has another one, or none.
+
+    Examples:
+        >>> check_ending("cells.CSV", (".csv", ".parquet"))
+        '.csv'
+        >>> check_ending("cells.txt", (".csv", ".parquet"))
+        Traceback (most recent call last):
+            ...
+        hardmax.errors.ArgumentError: `path` must end in .csv or .parquet, which says the format to
+        write; got 'cells.txt'.
+    """
+    ending = Path(path).suffix.lower()
+    if ending not in endings:
+        raise ArgumentError(
+            f"`path` must end in {' or '.join(endings)}, which says the format to write; got "
+            f"{os.fspath(path)!r}."
+        )
+    return ending
+
+
 def make_folder(out: Path) -> None:
     """Make a folder if it is not there, and see that a file can be written to it.
 

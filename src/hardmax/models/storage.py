@@ -18,6 +18,7 @@ from hardmax.models.argmax import AffineMap, ArgmaxLayer, ArgmaxNetwork
 from hardmax.models.formats.onnx.graphs import load_onnx
 from hardmax.models.graphs.graph_networks import GraphNetwork
 from hardmax.models.heads import AttentionHead
+from hardmax.models.model_arguments import read_model
 from hardmax.models.networks import MaxoutNetwork, ReluNetwork
 from hardmax.models.tensor_files import (
     TensorSource,
@@ -30,7 +31,7 @@ from hardmax.models.tensor_files import (
     write_tensor_file,
 )
 from hardmax.models.transformers import Block, FeedForward, HardTransformer
-from hardmax.typing import AnyArray
+from hardmax.typing import AnyArray, ModelLike
 
 MODEL_FORMAT = "hardmax.model/2"
 r"""The value of `format` in the metadata entry `hardmax`, a JSON object. The other fields:
@@ -68,16 +69,18 @@ _LAYER_ARRAYS = ("slopes", "offsets", "starts", "slots", "gains", "values")
 _FFN_ARRAYS = ("w_in", "b_in", "w_out", "b_out")
 
 
-def save_model(model: Model, path: str | os.PathLike[str]) -> None:
+def save_model(model: ModelLike, path: str | os.PathLike[str]) -> None:
     """Write a model to a safetensors file; a crash or a full disk leaves an old file as it was.
 
     Args:
         model: A `ReluNetwork`, `MaxoutNetwork`, `HardTransformer`, `AttentionHead` or
-            `ArgmaxNetwork`.
-        path: The file to write.
+            `ArgmaxNetwork`; a `Block`, which is stored as a transformer; or what is read as one of
+            these: a torch module, or the path of another file.
+        path: The file to write, which ends in `.safetensors`.
 
     Raises:
         DtypeError: If `model` is something else.
+        ArgumentError: If `path` has another ending.
         ArgumentError: If the heads of a block differ in size so much that filled up they would
             take more than `MOST_PADDING` times the room.
 
@@ -90,7 +93,9 @@ def save_model(model: Model, path: str | os.PathLike[str]) -> None:
         >>> again, again.weights[0].tolist()
         (ReluNetwork(1 -> [2] -> 1), [[0.1, -0.0]])
     """
-    write_tensor_file(path, *_parts(model))
+    given = read_model(model)
+    given = HardTransformer([given]) if isinstance(given, Block) else given
+    write_tensor_file(path, *_parts(given))
 
 
 def load_model(

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from hardmax._ground.files import replacing
+from hardmax._ground.files import check_ending, replacing
 from hardmax._ground.json_text import parse_json
 from hardmax._ground.records import fingerprint
 from hardmax._ground.size_limits import MOST_AXES, check_tensor_count
@@ -39,7 +39,12 @@ _DTYPES = {
 def write_tensor_file(
     path: str | os.PathLike[str], header: Mapping[str, Any], tensors: Mapping[str, AnyArray]
 ) -> None:
-    """Write tensors and their header; a crash or a full disk leaves an old file as it was."""
+    """Write tensors and their header; a crash or a full disk leaves an old file as it was.
+
+    Raises:
+        ArgumentError: If `path` does not end in `.safetensors`.
+    """
+    check_ending(path, (".safetensors",))
     content = tensor_bytes(header, tensors)
     with replacing(path) as stream:
         stream.write(content)

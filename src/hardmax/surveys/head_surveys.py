@@ -1,5 +1,6 @@
 """Every head of a trained transformer on one sequence: counts, margins, certificates, effects."""
 
+import os
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
@@ -17,9 +18,10 @@ from hardmax.models.checkpoints.hardening import (
 )
 from hardmax.models.checkpoints.head_summaries import HeadSummary, analyze_heads, null_queries
 from hardmax.models.checkpoints.heads import HeadArrays, head_arrays
+from hardmax.models.checkpoints.loading import read_checkpoint
 from hardmax.models.checkpoints.weights import TransformerWeights
 from hardmax.surveys.token_slices import TokenSlice, token_slices
-from hardmax.typing import ArrayLike, FloatArray
+from hardmax.typing import ArrayLike, FloatArray, TorchModule
 
 _COUNTS = (1, 2, 5, 10, 20, 50, 100, 200, 500)
 
@@ -77,7 +79,7 @@ class HeadSurvey:
 
 
 def survey_heads(
-    model: TransformerWeights,
+    model: TransformerWeights | str | os.PathLike[str] | TorchModule,
     tokens: ArrayLike | None = None,
     *,
     vectors: ArrayLike | None = None,
@@ -89,7 +91,7 @@ def survey_heads(
     """Look at every head of every layer on one sequence.
 
     Args:
-        model: A checkpoint.
+        model: A checkpoint, or what `load_checkpoint` loads as one.
         tokens: The tokens.
         vectors: In place of tokens what enters the first layer.
         token_types: Their types.
@@ -103,23 +105,26 @@ def survey_heads(
         >>> len(found.table) == len(found.summaries) == len(found.effects)
         True
     """
-    ran = run_transformer(model, tokens, vectors=vectors, token_types=token_types)
+    weights = read_checkpoint(model)
+    ran = run_transformer(weights, tokens, vectors=vectors, token_types=token_types)
     n = len(ran.embedded)
     shown = tuple(str(i) for i in range(n)) if words is None else tuple(words)
     if words is None and tokens is not None:
         shown = tuple(str(number) for number in np.asarray(tokens).tolist())
     if len(shown) != n:
         raise ArgumentError(f"`words` must be one for each of the {n} tokens; got {len(shown)}.")
-    layers = head_arrays(model, ran)
+    layers = head_arrays(weights, ran)
     summaries = analyze_heads(layers, seed=seed)
-    slices, pooled = token_slices(model, ran), _pooled(layers, seed)
-    found = HeadSurvey(repr(model), shown, layers, summaries, (), (), slices, pooled, model.assumed)
+    slices, pooled = token_slices(weights, ran), _pooled(layers, seed)
+    found = HeadSurvey(
+        repr(weights), shown, layers, summaries, (), (), slices, pooled, weights.assumed
+    )
     if not with_effects:
         return found
     total = len(summaries)
     counts = [*(count for count in _COUNTS if count < total), total]
-    effects = head_effects(model, ran, seed=seed)
-    together = joint_effects(model, ran, found.sharpest, counts, seed=seed)
+    effects = head_effects(weights, ran, seed=seed)
+    together = joint_effects(weights, ran, found.sharpest, counts, seed=seed)
     return replace(found, effects=effects, together=together)
 
 

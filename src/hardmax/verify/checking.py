@@ -21,7 +21,7 @@ from hardmax._ground.workers import Workers, n_workers
 from hardmax.errors import DtypeError, SizeLimitError
 from hardmax.models.argmax import AffineMap, ArgmaxLayer, ArgmaxNetwork
 from hardmax.regions.certificate_format import Certificate
-from hardmax.typing import WideArray
+from hardmax.typing import DomainLike, ModelLike, WideArray
 from hardmax.verify import verify
 from hardmax.verify._fast.certificates import check_certificate, check_shapes
 from hardmax.verify._fast.composition import integers_of
@@ -56,9 +56,9 @@ class Verdict:
 
 
 def verify_certificate(
-    model: Any,
-    certificate: Certificate | Sequence[Part],
-    domain: Any = None,
+    model: ModelLike,
+    certificate: Certificate | str | os.PathLike[str] | Sequence[Part],
+    domain: DomainLike | None = None,
     *,
     method: str = "fast",
     workers: int | None = None,
@@ -67,10 +67,11 @@ def verify_certificate(
     """Decide whether a certificate proves what the cells of a model are.
 
     Args:
-        model: The model, or its `ArgmaxNetwork`.
-        certificate: The certificate, or a list of parts of one, or of their files, in any order; a
-            list of one is a whole certificate. The claim is about the domain it names.
-        domain: Refuse a certificate about any other domain than this one.
+        model: The model, as for `enumerate_regions`. A file or a torch module is read before the
+            check begins, by the library and not by the verifier.
+        certificate: The certificate, or its file; or a list of parts of one, or of their files, in
+            any order. The claim is about the domain it names.
+        domain: Refuse a certificate about any other domain than this one, or its text.
         method: `"fast"`, or `"integers"` for `hardmax.verify.verify`, which is some hundred lines
             of integer arithmetic, has no number in floating point, and takes longer.
         workers: How many processes check a certificate by tiling, if the method is `"fast"` (see
@@ -101,21 +102,17 @@ def verify_certificate(
         >>> verify_certificate(net, make_certificate(net, square, all_four), method="integers").ok
         True
     """
-    network = model if isinstance(model, ArgmaxNetwork) else getattr(model, "network", None)
-    if not isinstance(network, ArgmaxNetwork):
-        raise DtypeError(
-            f"`model` must be a model or an ArgmaxNetwork; got {type(model).__name__}."
-        )
+    network = _read_network(model)
+    domain = _read_domain(domain)
     choice("method", method, ("fast", "integers"))
     n_processes = n_workers(workers, executor)
-    is_list = isinstance(certificate, list | tuple)
     parts: list[Any] = [*certificate] if isinstance(certificate, list | tuple) else [certificate]
-    readable = (Certificate, str, os.PathLike) if is_list else Certificate
+    readable = Certificate, str, os.PathLike
     if not parts or not all(isinstance(part, readable) for part in parts):
         wrong = next((part for part in parts if not isinstance(part, readable)), certificate)
         raise DtypeError(
-            "`certificate` must be a Certificate, or a list of parts of one; got "
-            f"{type(wrong).__name__}. Certificate.load reads one from a file."
+            "`certificate` must be a Certificate, its file, or a list of parts of one; got "
+            f"{type(wrong).__name__}."
         )
     if method == "fast":
         _check_density(network)
@@ -137,6 +134,25 @@ def verify_certificate(
         cell = getattr(refusal, "cell", None)
         where = "" if cell is None else f"cell {cell}: "
         return Verdict(False, 0, f"{where}{refusal}.")
+
+
+def _read_network(model: Any) -> ArgmaxNetwork:
+    """Return the network of a model; a file is read by what reads models everywhere else."""
+    network = model if isinstance(model, ArgmaxNetwork) else getattr(model, "network", None)
+    if isinstance(network, ArgmaxNetwork):
+        return network
+    from hardmax.models.model_arguments import read_network
+
+    return read_network(model)
+
+
+def _read_domain(domain: Any) -> Any:
+    """Return a domain, from its text if it is text."""
+    if not isinstance(domain, str):
+        return domain
+    from hardmax.geometry.domain_text import read_domain
+
+    return read_domain(domain)
 
 
 def _check_domain(certificate: Certificate, domain: Any) -> None:

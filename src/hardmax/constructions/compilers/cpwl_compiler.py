@@ -30,6 +30,7 @@ from hardmax.constructions.compilers.maxout_assembly import MaxoutForm, exact_nu
 from hardmax.constructions.compilers.piece_layers import piece_layers
 from hardmax.constructions.compilers.token_layout import Slots
 from hardmax.errors import ArgumentError, DtypeError, SizeLimitError
+from hardmax.geometry.domain_text import read_domain
 from hardmax.geometry.domains import Box
 from hardmax.regions.partition import Partition
 from hardmax.tropical.polynomials import TropicalPolynomial
@@ -96,7 +97,7 @@ class CompiledFunction(CompiledTransformer):
 
 def compile_cpwl(
     f: Any,
-    box: Box,
+    box: Box | str,
     epsilon: float | None = None,
     *,
     max_pieces: int = MAX_PIECES,
@@ -115,7 +116,7 @@ def compile_cpwl(
     Args:
         f: `Knots`, a `Mesh`, a `DifferenceOfMaxima`, a `LatticeForm`, a `Partition`, a
             `TropicalRationalMap` or a `TropicalPolynomial`.
-        box: Where it is to be computed.
+        box: Where it is to be computed: a `Box`, or its text.
         epsilon: None for the hard transformer, which equals the function up to rounding. A number
             above 0 for the soft one, which is within `epsilon` of it on the whole box (where the
             function is defined).
@@ -146,24 +147,25 @@ def compile_cpwl(
         >>> soft.certified_error <= 1e-3
         True
     """
+    where: Any = read_domain(box, "box")
     target = None if epsilon is None else number("epsilon", epsilon, above=0.0)
     name = choice("method", method, METHODS)
     if small_arity and name in ("hats", "segments"):
         raise ArgumentError(f"`small_arity` must be False for {name}, whose units are small.")
     if name == "hats":
-        return _compiled(_hats(f, box), box, target)
+        return _compiled(_hats(f, where), where, target)
     if name == "segments":
         if not isinstance(f, Knots):
             raise ArgumentError(f"`method` must not be 'segments' for a {type(f).__name__}.")
-        return _compiled(maxout_from_segments(f, box), box, target)
+        return _compiled(maxout_from_segments(f, where), where, target)
     may_be_hats = name == "auto" and not small_arity and isinstance(f, Knots | Mesh)
     try:
-        form = maxout_form(f, box, max_pieces=max_pieces)
+        form = maxout_form(f, where, max_pieces=max_pieces)
     except SizeLimitError:
-        hats = _small_hats(f, box) if may_be_hats else None
+        hats = _small_hats(f, where) if may_be_hats else None
         if hats is None:
             raise
-        return _compiled(hats, box, target)
+        return _compiled(hats, where, target)
     if small_arity:
         if not is_reducible(form):
             raise ArgumentError(
@@ -172,13 +174,13 @@ def compile_cpwl(
             )
         form = reduce_arity(form)
     elif may_be_hats and cancels(form, f):
-        hats = _small_hats(f, box)
+        hats = _small_hats(f, where)
         if hats is not None:
             try:
-                return _compiled(hats, box, target)
+                return _compiled(hats, where, target)
             except ArgumentError:  # Hats lose more in float64.
                 pass
-    return _compiled(form, box, target)
+    return _compiled(form, where, target)
 
 
 def _compiled(form: MaxoutForm, box: Box, epsilon: float | None) -> CompiledFunction:
@@ -220,7 +222,7 @@ def about_the_function(compiled: CompiledTransformer, form: MaxoutForm) -> Compi
     return CompiledFunction(**values, form=form)
 
 
-def maxout_form(f: Any, box: Box, *, max_pieces: int = MAX_PIECES) -> MaxoutForm:
+def maxout_form(f: Any, box: Box | str, *, max_pieces: int = MAX_PIECES) -> MaxoutForm:
     """Write a continuous piecewise linear function as a maxout network, whatever it is given as.
 
     Args:

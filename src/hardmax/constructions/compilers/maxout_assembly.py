@@ -20,6 +20,7 @@ from hardmax.constructions.compilers.token_origins import TokenOrigins, token_or
 from hardmax.constructions.compilers.unit_origins import UnitOrigins
 from hardmax.errors import ArgumentError, DtypeError, ShapeMismatchError
 from hardmax.exact.dyadic import fraction, nearest_floats, rationals
+from hardmax.geometry.domain_text import read_domain
 from hardmax.geometry.domains import Box
 from hardmax.models.networks import MaxoutNetwork
 from hardmax.typing import FloatArray, WideArray
@@ -75,11 +76,13 @@ def as_flint(numbers: WideArray) -> WideArray:
     return np.asarray(turned, dtype=object)
 
 
-def read_box(box: Box, dim: int) -> Box:
-    """Check that `box` is a box in the right space."""
+def read_box(box: Box | str, dim: int) -> Box:
+    """Return a box in the right space, from a `Box` or its text."""
+    box = read_domain(box, "box")
     if not isinstance(box, Box):
         raise DtypeError(
-            f"`box` must be a Box, bounded in every coordinate; got {type(box).__name__}."
+            "`box` must be a Box, bounded in every coordinate, or its text such as 'box:-1,1^2'; "
+            f"got {type(box).__name__}."
         )
     if box.dim != dim:
         raise ShapeMismatchError(

@@ -22,22 +22,24 @@ from hardmax.constructions.compilers.compiled import CompiledTransformer, compil
 from hardmax.constructions.compilers.piece_layers import SourceNetwork
 from hardmax.constructions.compilers.state_dicts import NetworkFile, read_network_file
 from hardmax.errors import ArgumentError, DtypeError, ShapeMismatchError
+from hardmax.geometry.domain_text import read_domain
 from hardmax.geometry.domains import Box
 from hardmax.models.argmax import AffineMap
 from hardmax.models.formats.activations import read_activations
 from hardmax.models.formats.layered_networks import chained, network_of
+from hardmax.models.model_arguments import read_model
 from hardmax.models.networks import MaxoutNetwork, ReluNetwork
 from hardmax.typing import ArrayLike
 
 
 def compile_maxout(
-    net: MaxoutNetwork, box: Box, epsilon: float | None = None
+    net: MaxoutNetwork | str | os.PathLike[str], box: Box | str, epsilon: float | None = None
 ) -> CompiledTransformer:
     r"""Compile a maxout network to a standard transformer that computes it on a box.
 
     Args:
-        net: The network: any widths, any ranks, also mixed within a layer.
-        box: Where it is to be computed.
+        net: The network: any widths, any ranks, also mixed within a layer; or the path of its file.
+        box: Where it is to be computed: a `Box`, or its text.
         epsilon: None for the hard transformer, which equals the network up to rounding. A number
             above 0 for the soft one, which is within `epsilon` of it on the whole box: temperatures
             are chosen for it, and `certified_error` is proved.
@@ -59,6 +61,7 @@ def compile_maxout(
         >>> abs(soft.transformer([[0.5]]) - net([[0.5]])).item() <= soft.certified_error
         True
     """
+    net = read_model(net, "net")
     if not isinstance(net, MaxoutNetwork):
         raise DtypeError(
             f"`net` must be a MaxoutNetwork; got {type(net).__name__}. Use `compile_relu` for ReLU "
@@ -69,7 +72,7 @@ def compile_maxout(
 
 def compile_relu(
     net: ReluNetwork | Sequence[Any] | Any,
-    box: Box,
+    box: Box | str,
     epsilon: float | None = None,
     *,
     activations: Any = None,
@@ -81,9 +84,9 @@ def compile_relu(
     maxima (leaky ReLU, hard tanh, ...) are compiled as what they are; `read_activation` lists them.
 
     Args:
-        net: A `ReluNetwork`; a `torch.nn` module of `Linear` and of such activations, which is read
-            for what it does (`from_torch`); or a list with one entry for each layer, a matrix
-            `(n_in, n_out)` or a pair of a matrix and a bias.
+        net: A `ReluNetwork`, or the path of its file; a `torch.nn` module of `Linear` and of such
+            activations, which is read for what it does (`from_torch`); or a list with one entry for
+            each layer, a matrix `(n_in, n_out)` or a pair of a matrix and a bias.
         box: Where it is to be computed.
         epsilon: As for `compile_maxout`.
         activations: For a list, what stands between its layers: one word for all of them but the
@@ -115,7 +118,7 @@ def compile_relu(
 
 def compile_file(
     path: str | os.PathLike[str],
-    box: Box | tuple[float, float],
+    box: Box | str | tuple[float, float],
     epsilon: float | None = None,
     *,
     activations: Any = None,
@@ -149,7 +152,7 @@ def compile_file(
 
 
 def compile_read(
-    file: NetworkFile, box: Box | tuple[float, float], epsilon: float | None
+    file: NetworkFile, box: Box | str | tuple[float, float], epsilon: float | None
 ) -> CompiledTransformer:
     """Compile a network that was read from a file (see `compile_file`)."""
     dim = file.network.dim_in
@@ -162,6 +165,8 @@ def compile_read(
 def read_layers(net: Any, activations: Any = None, last: Any = None) -> SourceNetwork:
     """Read a network from a `ReluNetwork`, a torch module, or arrays with stated activations."""
     stated = activations is not None or last is not None
+    if isinstance(net, str | os.PathLike):
+        net = read_model(net, "net")
     if stated and (isinstance(net, ReluNetwork | MaxoutNetwork) or hasattr(net, "state_dict")):
         raise ArgumentError(
             "`activations` must not be given for a network that has its own; got "
@@ -225,6 +230,7 @@ def _is_pair(layer: Any) -> bool:
 
 
 def _read_box(box: Any, dim: int) -> Box:
+    box = read_domain(box, "box")
     if not isinstance(box, Box):
         raise DtypeError(
             f"`box` must be a Box, bounded in every direction; got {type(box).__name__}. A "

@@ -8,6 +8,7 @@ masses are measured, in floats, with the model's own temperature as unit. Beside
 what Gaussian queries with the mean and covariance of the real ones give.
 """
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -23,9 +24,10 @@ from hardmax.geometry.extreme_points import extreme_points
 from hardmax.geometry.face_lattices import rank
 from hardmax.models.checkpoints.forward import run_transformer, soft_rows
 from hardmax.models.checkpoints.heads import HeadArrays, head_arrays
+from hardmax.models.checkpoints.loading import read_checkpoint
 from hardmax.models.checkpoints.row_certificates import certify_rows
 from hardmax.models.checkpoints.weights import TransformerWeights
-from hardmax.typing import ArrayLike, FloatArray
+from hardmax.typing import ArrayLike, FloatArray, TorchModule
 
 _SHARP = 0.9
 
@@ -88,7 +90,7 @@ class HeadSummary:
 
 
 def analyze_heads(
-    model: TransformerWeights | Sequence[HeadArrays],
+    model: TransformerWeights | Sequence[HeadArrays] | str | os.PathLike[str] | TorchModule,
     tokens: ArrayLike | None = None,
     *,
     vectors: ArrayLike | None = None,
@@ -98,7 +100,8 @@ def analyze_heads(
     """Summarise every head of every layer on one sequence.
 
     Args:
-        model: A checkpoint, which is run on `tokens` or `vectors` (see `models.run_transformer`);
+        model: A checkpoint, or what `load_checkpoint` loads as one, which is run on `tokens` or
+            `vectors` (see `models.run_transformer`);
             or the queries, keys and values of layers (`models.HeadArrays`, `heads_from_cache`),
             which come with their sequence.
         tokens: The tokens.
@@ -119,11 +122,12 @@ def analyze_heads(
         >>> found.n_keys, found.key_rank, found.n_extreme < 15
         (50, 2, True)
     """
-    if isinstance(model, TransformerWeights):
-        ran = run_transformer(model, tokens, vectors=vectors, token_types=token_types)
-        layers: Sequence[HeadArrays] = head_arrays(model, ran)
+    given: Any = read_checkpoint(model)
+    if isinstance(given, TransformerWeights):
+        ran = run_transformer(given, tokens, vectors=vectors, token_types=token_types)
+        layers: Sequence[HeadArrays] = head_arrays(given, ran)
     else:
-        layers = list(model)
+        layers = list(given)
         if any(given is not None for given in (tokens, vectors, token_types)):
             raise ArgumentError("`tokens` must be given for a checkpoint only.")
         if not all(isinstance(layer, HeadArrays) for layer in layers):

@@ -6,7 +6,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from hardmax.errors import DtypeError, RecordFormatError
+from hardmax.errors import DtypeError, HardmaxError, RecordFormatError
 from hardmax.models.checkpoints.families import (
     albert,
     bert,
@@ -113,6 +113,26 @@ def load_bundled() -> TransformerWeights:
         TransformerWeights(gpt2, 2 layers x 16 heads, d = 32, d_k = 2)
     """
     return load_checkpoint(BUNDLED)
+
+
+def read_checkpoint(model: Any) -> Any:
+    """Return the weights that an argument stands for: a path or a torch module is loaded.
+
+    Anything else is returned as it is.
+
+    Raises:
+        HardmaxError: As `load_checkpoint` does, in the name of `model`.
+
+    Examples:
+        >>> read_checkpoint(None) is None
+        True
+    """
+    if not isinstance(model, str | os.PathLike) and not hasattr(model, "state_dict"):
+        return model
+    try:
+        return load_checkpoint(model)
+    except HardmaxError as error:
+        raise type(error)(str(error).replace("`source`", "`model`", 1)) from None
 
 
 def _read(

@@ -17,6 +17,7 @@ import numpy as np
 from hardmax._ground.arguments import Sizes, integer, owned
 from hardmax._ground.display import html_card
 from hardmax.errors import ArgumentError, DtypeError, ShapeMismatchError
+from hardmax.geometry.domain_text import read_box
 from hardmax.geometry.domains import Box
 from hardmax.models.argmax import AffineMap, ArgmaxNetwork
 from hardmax.models.argmax_models import ArgmaxModel
@@ -301,7 +302,7 @@ class TokenTransformer(ArgmaxModel):
             raise ArgumentError("`tau` must be above 0 for every block, or 0 for all; got a mix.")
         return soft_tokens(self, x, taus)
 
-    def network_on(self, box: Box) -> ArgmaxNetwork:
+    def network_on(self, box: Box | str) -> ArgmaxNetwork:
         r"""Return an argmax network that equals the hard model on a box.
 
         `network` keeps every decision that can reach the output. Here those that cannot change on
@@ -323,7 +324,7 @@ class TokenTransformer(ArgmaxModel):
         """
         from hardmax.models.tokens.networks import network_on
 
-        return network_on(self, box)
+        return network_on(self, read_box(box))
 
     def _build_network(self) -> ArgmaxNetwork:
         from hardmax.models.tokens.reduction import reduce_tokens

@@ -57,6 +57,7 @@ from hardmax.constructions.compilers.functions.meshes import Mesh
 from hardmax.constructions.compilers.maxout_assembly import read_box
 from hardmax.errors import ArgumentError, DiscontinuityError, DtypeError
 from hardmax.exact.rounding import SMALL_RAISE
+from hardmax.geometry.domain_text import read_domain
 from hardmax.geometry.domains import Box
 from hardmax.typing import ArrayLike, FloatArray, IntArray
 
@@ -633,7 +634,7 @@ class Approximation:
 
 def approximate(
     f: Any,
-    box: Box,
+    box: Box | str,
     n_pieces: int,
     *,
     epsilon: float | None = None,
@@ -680,8 +681,9 @@ def approximate(
         >>> bool(abs(bump([0.3]) - np.exp(-0.09)) < 0.01)
         True
     """
-    dim = box.dim if isinstance(box, Box) else 0
-    read_box(box, dim)
+    given = read_domain(box, "box")
+    dim = given.dim if isinstance(given, Box) else 0
+    box = read_box(given, dim)
     if dim > _MOST_DIM:
         raise ArgumentError(f"`box` must have at most {_MOST_DIM} dimensions; got {dim}.")
     with np.errstate(over="ignore"):

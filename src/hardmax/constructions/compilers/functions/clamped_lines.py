@@ -29,7 +29,7 @@ from hardmax.geometry.domains import Box
 from hardmax.models.networks import MaxoutNetwork
 
 
-def maxout_from_segments(knots: Knots, box: Box) -> MaxoutForm:
+def maxout_from_segments(knots: Knots, box: Box | str) -> MaxoutForm:
     r"""Write a function of one variable as a maxout network of two hidden layers.
 
     Args:
@@ -47,7 +47,7 @@ def maxout_from_segments(knots: Knots, box: Box) -> MaxoutForm:
         >>> form.network([[0.125], [0.5], [0.75]]).ravel().tolist()
         [4.0, -8.0, -3.5]
     """
-    read_box(box, 1)
+    box = read_box(box, 1)
     t, n = knots.positions, len(knots.positions)
     ends = [1.0 * (box.low[0] < t[0]), 1.0 * (box.high[0] > t[-1])]
     forms = [np.array([[1.0], [0.0]])] * n

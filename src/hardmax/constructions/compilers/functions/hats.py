@@ -249,7 +249,7 @@ class Hat:
     high: FloatArray
 
 
-def maxout_from_hats(f: Mesh | Knots, box: Box) -> MaxoutForm:
+def maxout_from_hats(f: Mesh | Knots, box: Box | str) -> MaxoutForm:
     r"""Write a function as a sum of hats: a maxout network of two hidden layers.
 
     Args:
@@ -269,8 +269,9 @@ def maxout_from_hats(f: Mesh | Knots, box: Box) -> MaxoutForm:
         >>> form.network([[0.5], [1.5], [3.0], [4.0]]).ravel().tolist()
         [1.5, 1.0, 0.0, 1.0]
     """
+    box = read_box(box, 1 if isinstance(f, Knots) else f.dim)
     if isinstance(f, Knots):
-        positions, values = _knots_on(f, read_box(box, 1))
+        positions, values = _knots_on(f, box)
         hats = _hats_of_knots(positions, values)
         cells = np.stack([positions[:-1], positions[1:]], axis=1)[..., None]
     else:

@@ -121,7 +121,7 @@ class Knots:
         return exact_numbers(np.asarray(slope))
 
 
-def maxout_from_knots(knots: Knots, box: Box) -> MaxoutForm:
+def maxout_from_knots(knots: Knots, box: Box | str) -> MaxoutForm:
     r"""Write a function of one variable as a maxout network of one hidden layer.
 
     The slopes between knots are quotients, which float64 rounds; `rounding` bounds what that

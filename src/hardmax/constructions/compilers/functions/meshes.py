@@ -253,7 +253,7 @@ class Mesh:
         return ExactPieces(forms, facets, complex_.corners, complex_.rows)
 
 
-def maxout_from_mesh(mesh: Mesh, box: Box, *, max_pieces: int = MAX_PIECES) -> MaxoutForm:
+def maxout_from_mesh(mesh: Mesh, box: Box | str, *, max_pieces: int = MAX_PIECES) -> MaxoutForm:
     r"""Write the interpolant of a mesh as a maxout network of one hidden layer.
 
     On a Delaunay mesh the interpolant of $|x|^2$ is a lifting, on a regular mesh a linear program
@@ -284,6 +284,7 @@ def maxout_from_mesh(mesh: Mesh, box: Box, *, max_pieces: int = MAX_PIECES) -> M
         [[0.25], [0.0]]
     """
     limit = integer("max_pieces", max_pieces, at_least=1)
+    box = read_box(box, mesh.dim)
     require_meeting(mesh, box)
     pieces = mesh.pieces
     complex_ = mesh._complex
@@ -295,8 +296,7 @@ def maxout_from_mesh(mesh: Mesh, box: Box, *, max_pieces: int = MAX_PIECES) -> M
 
 
 def require_meeting(mesh: Mesh, box: Box) -> None:
-    """Refuse a box in another space, or apart from the mesh."""
-    read_box(box, mesh.dim)
+    """Refuse a box apart from the mesh."""
     used = mesh.vertices[np.unique(mesh.simplices)]
     apart = (used.max(axis=0) < box.low) | (used.min(axis=0) > box.high)
     if apart.any():

@@ -152,7 +152,7 @@ def _matrix(rows: list[list[fmpq]]) -> fmpq_mat:
 
 
 def maxout_from_partition(
-    partition: Partition, box: Box, *, max_pieces: int = MAX_PIECES
+    partition: Partition, box: Box | str, *, max_pieces: int = MAX_PIECES
 ) -> MaxoutForm:
     r"""Write a continuous model as a maxout network of one hidden layer.
 
@@ -186,7 +186,7 @@ def maxout_from_partition(
     limit = integer("max_pieces", max_pieces, at_least=1)
     if not isinstance(partition, Partition):
         raise DtypeError(f"`partition` must be a Partition; got {type(partition).__name__}.")
-    read_box(box, partition.domain.ambient_dim)
+    box = read_box(box, partition.domain.ambient_dim)
     _require_inside(partition, box)
     partition.require_complete("partition")
     if partition.domain.dim == 1:

@@ -114,7 +114,7 @@ class LatticeForm:
         return self.forms.dim
 
 
-def maxout_from_difference(difference: DifferenceOfMaxima, box: Box) -> MaxoutForm:
+def maxout_from_difference(difference: DifferenceOfMaxima, box: Box | str) -> MaxoutForm:
     """Write a difference of maxima as a maxout network of one layer with at most two units.
 
     Args:
@@ -129,7 +129,7 @@ def maxout_from_difference(difference: DifferenceOfMaxima, box: Box) -> MaxoutFo
         >>> form.network([[0.25], [0.5], [1.0]]).ravel().tolist(), form.rounding.tolist()
         ([0.25, 0.5, 0.0], [0.0])
     """
-    read_box(box, difference.dim)
+    box = read_box(box, difference.dim)
     units, weights = [exact_forms(difference.above)], [[1.0]]
     if difference.below is not None:
         units.append(exact_forms(difference.below))
@@ -138,7 +138,7 @@ def maxout_from_difference(difference: DifferenceOfMaxima, box: Box) -> MaxoutFo
     return assemble(units, np.array(weights), box, method)
 
 
-def maxout_from_rational_map(rational: TropicalRationalMap, box: Box) -> MaxoutForm:
+def maxout_from_rational_map(rational: TropicalRationalMap, box: Box | str) -> MaxoutForm:
     r"""Write a tropical rational map as a maxout network of one layer.
 
     There is one unit for each numerator and one for the denominator, which all outputs subtract; a
@@ -155,7 +155,7 @@ def maxout_from_rational_map(rational: TropicalRationalMap, box: Box) -> MaxoutF
         >>> form.network, form.network([[0.25], [2.0]]).ravel().tolist()
         (MaxoutNetwork(1 -> [2] -> 1, ranks 1 to 2), [0.25, -1.0])
     """
-    read_box(box, rational.dim_in)
+    box = read_box(box, rational.dim_in)
     pruned = rational.prune()
     above = [exact_forms(polynomial) for polynomial in pruned.numerators]
     below = exact_forms(pruned.denominator)
@@ -166,7 +166,7 @@ def maxout_from_rational_map(rational: TropicalRationalMap, box: Box) -> MaxoutF
     return assemble([*above, below], readout, box, "difference")
 
 
-def maxout_from_lattice(lattice: LatticeForm, box: Box) -> MaxoutForm:
+def maxout_from_lattice(lattice: LatticeForm, box: Box | str) -> MaxoutForm:
     r"""Write a max-min form as a maxout network of two layers.
 
     The first layer has the units $g_s = \max_{i \in S_s} (-\ell_i)$, the second the one unit
@@ -182,7 +182,7 @@ def maxout_from_lattice(lattice: LatticeForm, box: Box) -> MaxoutForm:
         >>> form.network([[0.0], [1.0], [1.75]]).ravel().tolist()
         [0.5, 1.0, 0.5]
     """
-    read_box(box, lattice.dim)
+    box = read_box(box, lattice.dim)
     chosen = [list(indices) for indices in lattice.sets]
     slopes = [-lattice.forms.slopes[indices] for indices in chosen]
     offsets = [-lattice.forms.offsets[indices] for indices in chosen]

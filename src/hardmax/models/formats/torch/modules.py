@@ -31,6 +31,7 @@ from hardmax.models.formats.torch.network_files import load_torch_file, script_n
 from hardmax.models.formats.torch.transformers import linear_module, soft_transformer
 from hardmax.models.graphs.graph_networks import GraphNetwork
 from hardmax.models.heads import AttentionHead
+from hardmax.models.model_arguments import read_model
 from hardmax.models.networks import MaxoutNetwork, ReluNetwork
 from hardmax.models.transformers import Block, FeedForward, HardTransformer
 from hardmax.typing import ArrayLike, FloatArray
@@ -199,7 +200,8 @@ def _transformer(
 
 
 def to_torch(
-    model: ReluNetwork | HardTransformer, tau: float | Sequence[float] | None = None
+    model: ReluNetwork | HardTransformer | Block | str | os.PathLike[str],
+    tau: float | Sequence[float] | None = None,
 ) -> Any:
     r"""Return a model as a `torch.nn` module in float64.
 
@@ -207,7 +209,7 @@ def to_torch(
     module that computes `model.soft(x, tau)`, its weights and memories as trainable parameters.
 
     Args:
-        model: The model.
+        model: The model, or the path of its file. A `Block` is a transformer of one block.
         tau: For a `HardTransformer`, the temperature, above 0, or one for each block. None means
             $\sqrt{d_k}$ for each head, as usual.
 
@@ -223,6 +225,8 @@ def to_torch(
           (2): Linear(in_features=2, out_features=1, bias=True)
         )
     """
+    model = read_model(model)
+    model = HardTransformer([model]) if isinstance(model, Block) else model
     if isinstance(model, HardTransformer):
         taus: list[float | None] = [None] * len(model.blocks)
         if tau is not None:
