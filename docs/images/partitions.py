@@ -19,7 +19,7 @@ def draw(folder: Path) -> None:
             for depth, ax in enumerate(axes, start=1):
                 model = random_transformer(np.random.default_rng(8), 6, 2, 4, depth)
                 part = hm.enumerate_regions(model, BOX)
-                hm.plot(part, ax, colour="cell")
+                hm.plot(part, ax, color="cell")
                 ax.set(xticks=(), yticks=(), xlabel="", ylabel="")
                 ax.spines[:].set_visible(False)
                 ax.set_title(f"{depth} block{'s' * (depth > 1)}, {part.n_cells} cells")

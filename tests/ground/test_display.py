@@ -19,6 +19,7 @@ import pytest
 import hardmax as hm
 from hardmax._ground import public_names
 from hardmax._ground.display import LONGEST, card, cut, grid, html_card, short_repr, summary
+from hardmax.plotting.dispatch import draw as draw_registered
 from hardmax.typing import ArrayLike, FloatArray
 from tests.region_models import gaussian_relu, integer_transformer
 
@@ -423,7 +424,7 @@ def test_help_names_arrays_as_the_documentation_does():
 
 def test_help_on_plot_lists_every_type_and_every_option():
     text = pydoc.plain(pydoc.render_doc(hm.plot))
-    types = {cls: draw for cls, draw in hm.plot.registry.items() if cls is not object}
+    types = {cls: draw for cls, draw in draw_registered.registry.items() if cls is not object}
     assert hm.Partition in types
     for cls, draw in types.items():
         section = re.search(rf"^ +{cls.__name__}: (?:.*\n)+?(?= {{8}}\w+: |\Z)", text, re.MULTILINE)

@@ -44,6 +44,6 @@ def test_what_cannot_be_shown_is_refused(tmp_path):
     with pytest.raises(ArgumentError, match="`temperatures`"):
         animate_temperature(HEAD, [], SQUARE, tmp_path / "head.gif")
     with pytest.raises(ArgumentError, match="`layers` must be at most 2"):
-        plot(part, colour="cell", layers=3)
+        plot(part, color="cell", layers=3)
     with pytest.raises(ArgumentError, match="`seconds`"):
         animate_depth(part, tmp_path / "depth.gif", seconds=0)

@@ -206,7 +206,7 @@ def a_small_transformer():
 @pytest.mark.parametrize("colour", ["region", "map", "cell"])
 def test_a_partition_fills_its_box_and_names_its_walls(colour):
     part = enumerate_regions(a_small_transformer(), Box([-2, -2], [2, 2]))
-    ax = plot(part, colour=colour, legend=True)
+    ax = plot(part, color=colour, legend=True)
     cells = polygons(ax)
     assert len(cells) == part.n_cells
     assert sum(area(cell) for cell in cells) == pytest.approx(16.0)
@@ -283,14 +283,14 @@ def test_a_quarter_of_the_plane_is_shown_without_what_is_not_in_it():
 def test_a_partition_knows_what_to_colour():
     part = enumerate_regions(a_small_transformer(), Box([-2, -2], [2, 2]))
     with pytest.raises(ArgumentError, match="`colour` must be one of region, map, cell"):
-        plot(part, colour="red")
+        plot(part, color="red")
 
 
 def test_cells_keep_their_hue_as_later_blocks_cut_them():
     one, two = (random_transformer(np.random.default_rng(1), 4, 2, 4, n) for n in (1, 2))
     box = Box([-3, -3], [3, 3])
     first, second = (enumerate_regions(model, box) for model in (one, two))
-    drawn = [plot(part, colour="cell").collections[0] for part in (first, second)]
+    drawn = [plot(part, color="cell").collections[0] for part in (first, second)]
     colours = [views(found.get_facecolors()[:, :3])["normal"][:, 1:] for found in drawn]
     parents = first.locate(second.witnesses)
     gaps = np.linalg.norm(colours[0][parents] - colours[1], axis=1)
@@ -315,7 +315,7 @@ def test_many_cells_become_an_image_of_their_mean_colours():
 def test_pictures_are_drawn_on_dark_paper_too():
     part = enumerate_regions(a_small_transformer(), Box([-2, -2], [2, 2]))
     with house_style("dark"):
-        ax = plot(part, colour="cell", walls="units")
+        ax = plot(part, color="cell", walls="units")
         ax.figure.canvas.draw()
     fills = views(ax.collections[0].get_facecolors()[:, :3])["normal"]
     assert fills[:, 0].max() < 0.75

@@ -14,7 +14,7 @@ pytest.importorskip("matplotlib")
 from matplotlib import pyplot as plt
 from matplotlib.collections import PolyCollection
 
-from hardmax.plotting.dispatch import plot
+from hardmax.plotting.drawing import plot
 from hardmax.plotting.stability import (
     plot_annealing,
     plot_error_curves,

@@ -196,7 +196,7 @@ def test_some_cells_are_drawn(tmp_path):
     pytest.importorskip("matplotlib")
     for exact in (False, True):
         for colour in ("region", "map", "cell"):
-            hm.plot(stopped(exact=exact), colour=colour)
+            hm.plot(stopped(exact=exact), color=colour)
 
 
 # ---- interrupts

@@ -59,14 +59,13 @@ def explore(
     from hardmax.explorer.exploring import Exploration
     from hardmax.explorer.exploring import explore as shown
     from hardmax.explorer.heads_at_work import checkpoint_data
-    from hardmax.geometry.domain_text import parse_domain
+    from hardmax.geometry.domain_text import read_domain
     from hardmax.models.checkpoints.finding import BUNDLED
 
     start = Exploration({})
     if model is not None:
         network, _ = read_model("MODEL", model, activations, last_activation)
-        with calling(text="--domain"):
-            where = None if domain is None else parse_domain(domain)
+        where = None if domain is None else read_domain(domain, "--domain")
         start = shown(network, where)
         print(f"{'model':<14}{described(network)}")
     elif domain is not None:

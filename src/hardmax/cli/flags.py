@@ -32,8 +32,12 @@ def naming(**aliases: str) -> type[TyperCommand]:
     """
 
     class Command(TyperCommand):
+        def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+            self._words = {word.partition("=")[0] for word in args}
+            return super().parse_args(ctx, args)
+
         def invoke(self, ctx: Any) -> Any:
-            flags = {str(param.name): _typed(param) for param in self.params}
+            flags = {str(param.name): _spelling(param, self._words) for param in self.params}
             try:
                 with calling(**{**flags, **aliases}):
                     return super().invoke(ctx)
@@ -110,8 +114,9 @@ def opening(flag: str, path: Path) -> Iterator[None]:
         ) from None
 
 
-def _typed(param: Any) -> str:
-    """Return how a parameter is typed: the longest spelling of an option, MODEL for an argument."""
+def _spelling(param: Any, words: set[str]) -> str:
+    """Return the name of a parameter on the command line: MODEL, or the long option typed."""
     if param.param_type_name == "argument":
         return str(param.metavar or param.name).upper()
-    return str(max(param.opts, key=len))
+    known = [option for option in param.opts if option.startswith("--")] or list(param.opts)
+    return str(next((option for option in known if option in words), known[0]))

@@ -17,7 +17,7 @@ def plot(
         Path,
         typer.Argument(
             metavar="FILE",
-            help="A partition saved by `hardmax regions --out`, or a model file.",
+            help="A partition (.parquet) saved by `hardmax regions --out`, or a model file.",
         ),
     ],
     domain: Annotated[
@@ -34,8 +34,13 @@ def plot(
             help="The picture to write (.png, .svg or .pdf). The default is FILE.png.",
         ),
     ] = None,
-    colour: Annotated[
-        str, typer.Option(help="Use one colour per region, per affine map (map), or per cell.")
+    color: Annotated[
+        str,
+        typer.Option(
+            "--color",
+            "--colour",
+            help="Use one color per region, per affine map (map), or per cell.",
+        ),
     ] = "region",
     window: Annotated[
         str | None,
@@ -50,21 +55,15 @@ def plot(
     On a line, such as the segment between two inputs, the cells are drawn below the outputs.
     """
     from hardmax._ground.arguments import choice
-    from hardmax.geometry.domain_text import parse_domain
-    from hardmax.geometry.domains import Box
+    from hardmax.geometry.domain_text import read_box
 
-    choice("colour", colour, ("region", "map", "cell"))
+    choice("color", color, ("region", "map", "cell"))
     target = Path(f"{file.stem}.png") if output is None else output
     check_picture("--output", target)
-    box = None
-    if window is not None:
-        with calling(text="--window"):
-            box = parse_domain(window)
-        if not isinstance(box, Box):
-            raise ArgumentError(f"`--window` must be a box; got {window!r}.")
+    box = None if window is None else read_box(window, "--window")
     part = _partition(file, domain)
     with calling(box="--window", obj="FILE"):
-        options = {"colour": colour, "walls": walls, "legend": legend, "box": box}
+        options = {"color": color, "walls": walls, "legend": legend, "box": box}
         save_picture(part, "--output", target, theme="dark" if dark else "light", **options)
     print(f"{'picture':<14}{target}")
 
@@ -133,14 +132,11 @@ def counts(part: "Partition", *, only_cells: bool = False) -> list[tuple[str, st
 def _partition(file: Path, domain: str | None) -> "Partition":
     """Read a partition, or search a model."""
     from hardmax.cli.models import read_model
-    from hardmax.geometry.domain_text import parse_domain
+    from hardmax.geometry.domain_text import read_domain
     from hardmax.regions.arrow_tables import load_partition
     from hardmax.regions.engines import enumerate_regions
 
-    where = None
-    if domain is not None:
-        with calling(text="--domain"):
-            where = parse_domain(domain)
+    where = None if domain is None else read_domain(domain, "--domain")
     with opening("FILE", file):
         with file.open("rb") as stream:
             is_parquet = stream.read(4) == b"PAR1"

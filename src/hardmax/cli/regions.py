@@ -1,6 +1,7 @@
 """`hardmax regions` and `hardmax verify`: every cell of a model on a domain, and their proof."""
 
 import time
+from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,6 +13,7 @@ from hardmax.cli.pictures import check_folder, check_picture, counts, save_pictu
 from hardmax.errors import ArgumentError
 
 if TYPE_CHECKING:
+    from hardmax._ground.records import Record
     from hardmax.regions.partition import Partition
 
 _MODEL_HELP = (
@@ -40,7 +42,8 @@ def regions(
     out: Annotated[
         Path | None,
         typer.Option(
-            help="Write the cells (cells.parquet) and the counts (counts.json) to this folder."
+            help="Write the cells to this file: a table of signatures, volumes, witnesses and "
+            "affine maps (.csv), or a partition that `hardmax plot` reads back (.parquet)."
         ),
     ] = None,
     store: Annotated[
@@ -63,6 +66,13 @@ def regions(
     ] = None,
     max_cells: Annotated[int | None, typer.Option(help="Stop after this many cells.")] = None,
     max_seconds: Annotated[float | None, typer.Option(help="Stop after this many seconds.")] = None,
+    as_json: Annotated[
+        bool,
+        typer.Option(
+            "--json",
+            help="Print a JSON record of the counts, which `hardmax.Record` reads, and no lines.",
+        ),
+    ] = False,
     exact: Annotated[
         bool,
         typer.Option(
@@ -99,7 +109,7 @@ def regions(
       2 if the input was refused
       130 after Ctrl-C
     """  # noqa: D301 - the backspace keeps the lines of the table apart.
-    from hardmax.geometry.domain_text import domain_text, parse_domain
+    from hardmax.geometry.domain_text import domain_text, read_domain
 
     _refuse_together(count, {"--out": out, "--certificate": certificate, "--plot": plot})
     # What is written down is about networks of dense layers.
@@ -107,14 +117,18 @@ def regions(
     network, assumed = read_model(
         "MODEL", model, activations, last_activation, keeps_graphs=not is_written
     )
-    with calling(text="--domain"):
-        where = parse_domain(domain)
+    where = read_domain(domain, "--domain")
     in_parts = store is not None and certificate is not None and certificate.suffix != ".json"
     _check_targets(out, None if in_parts else certificate, plot, where.dim)
-    print(f"{'model':<14}{described(network)}")
+
+    def tell(name: str, text: object) -> None:
+        if not as_json:
+            print(f"{name:<14}{text}", flush=True)
+
+    tell("model", described(network))
     if assumed:
-        print(f"{'assumed':<14}{assumed}")
-    print(f"{'domain':<14}{domain_text(where)}", flush=True)
+        tell("assumed", assumed)
+    tell("domain", domain_text(where))
     start = time.perf_counter()
     limits = {"max_cells": max_cells, "max_seconds": max_seconds}
     part, is_stopped = _search(
@@ -131,28 +145,38 @@ def regions(
     )
     seconds = time.perf_counter() - start
     # Regions and maps need all cells in memory at once.
-    for name, number in counts(part, only_cells=count or store is not None):
-        print(f"{name:<14}{number}")
-    print(f"{'search':<14}{seconds:.2f} s, engine {part.engine}", flush=True)
+    found = counts(part, only_cells=count or store is not None)
+    for name, number in found:
+        tell(name, number)
+    tell("search", f"{seconds:.2f} s, engine {part.engine}")
+    written = {"store": store, "out": out, "certificate": certificate, "plot": plot}
     if store is not None:
-        print(f"{'written':<14}{store}", flush=True)
+        tell("written", store)
     if out is not None:
-        _save(part, out, {"model": str(model), "domain": domain_text(where)}, seconds)
+        from hardmax.regions.arrow_tables import save_partition
+
+        with opening("--out", out):
+            save_partition(part, out)
+        tell("written", out)
     if certificate is not None:
         with opening("--certificate", certificate):
             _certify(part, certificate, {"workers": workers, "executor": executor})
-        print(f"{'certificate':<14}{certificate}", flush=True)
+        tell("certificate", certificate)
     if plot is not None:
         with calling(obj="--plot", box="--domain"):
             save_picture(part, "--plot", plot)
-        print(f"{'picture':<14}{plot}")
+        tell("picture", plot)
+    if as_json:
+        parameters = {"model": str(model), "domain": domain_text(where), **limits}
+        files = {name: str(path) for name, path in written.items() if path is not None}
+        print(_record(part, parameters, found, files, assumed, seconds).to_json())
     if is_stopped:
         raise KeyboardInterrupt
     if not part.is_complete:
         reached = " or ".join(
             f"--{k.replace('_', '-')}" for k, v in limits.items() if v is not None
         )
-        print(f"{'incomplete':<14}{reached} stopped the search: there may be more cells")
+        tell("incomplete", f"{reached} stopped the search: there may be more cells")
         raise typer.Exit(1)
 
 
@@ -168,7 +192,8 @@ def verify(
     domain: Annotated[
         str | None,
         typer.Option(
-            help="Refuse a certificate about any other domain (see `hardmax regions --help`)."
+            help="Refuse a certificate about any other domain than this one, and show both (see "
+            "`hardmax regions --help`)."
         ),
     ] = None,
     simple: Annotated[
@@ -194,9 +219,9 @@ def verify(
       2 if it could not be checked, for example because a file is damaged
       130 after Ctrl-C
     """  # noqa: D301
-    from hardmax.geometry.domain_text import parse_domain
+    from hardmax.geometry.domain_text import domain_text, read_domain
     from hardmax.regions.certificate_format import Certificate
-    from hardmax.verify.checking import verify_certificate
+    from hardmax.verify.checking import is_domain_of, verify_certificate
 
     network, assumed = read_model("MODEL", model, activations, last_activation)
     with opening("CERTIFICATE", certificate):
@@ -205,14 +230,13 @@ def verify(
             raise ArgumentError(f"`path` must have parts of a certificate; {certificate} has none.")
         claim = Certificate.load(files[0])
         parts = files if certificate.is_dir() else claim
-    where = None
-    if domain is not None:
-        with calling(text="--domain"):
-            where = parse_domain(domain)
+    where = None if domain is None else read_domain(domain, "--domain")
     print(f"{'model':<14}{described(network)}")
     if assumed:
         print(f"{'assumed':<14}{assumed}")
     print(f"{'domain':<14}{_claimed_domain(claim)}", flush=True)
+    if where is not None and not is_domain_of(claim, where):
+        print(f"{'--domain':<14}{domain_text(where)}", flush=True)
     start = time.perf_counter()
     method = "integers" if simple else "fast"
     with calling(workers="--workers"):
@@ -239,10 +263,14 @@ def _check_targets(out: Path | None, certificate: Path | None, plot: Path | None
     """Refuse what could not be written at the end, before a search that may take long."""
     if out is not None:
         from hardmax._ground.extras import load_extra
-        from hardmax._ground.files import make_folder
+        from hardmax._ground.files import check_ending
+        from hardmax.regions.arrow_tables import PARTITION_ENDINGS
 
-        load_extra("pyarrow.parquet", extra="arrow", purpose="Arrow tables")
-        make_folder(out)
+        with calling(path="--out"):
+            ending = check_ending(out, PARTITION_ENDINGS)
+        if ending == ".parquet":
+            load_extra("pyarrow.parquet", extra="arrow", purpose="Arrow tables")
+        check_folder("--out", out)
     if certificate is not None:
         check_folder("--certificate", certificate)
     if plot is not None:
@@ -270,19 +298,25 @@ def _search(model: Any, domain: Any, options: dict[str, Any]) -> "tuple[Partitio
     return part, not part.is_complete and not has_limit
 
 
-def _save(part: "Partition", out: Path, parameters: dict[str, Any], seconds: float) -> None:
+def _record(
+    part: "Partition",
+    parameters: dict[str, Any],
+    found: list[tuple[str, str]],
+    files: dict[str, str],
+    assumed: str,
+    seconds: float,
+) -> "Record":
+    """Return what the command found as a record. Counts of an incomplete search are "at least"."""
     from hardmax._ground.records import Record, fingerprint
-    from hardmax.regions.arrow_tables import save_partition
 
-    results: dict[str, Any] = {"is_complete": part.is_complete, "engine": part.engine}
-    for name, number in counts(part):
-        results[f"n_{name.replace(' ', '_')}"] = int(number) if number.isdigit() else number
-    made = Record("regions", parameters, results, None, fingerprint(part.network), seconds)
-    with opening("--out", out):
-        save_partition(part, out / "cells.parquet")
-        made.save(out / "counts.json")
-    for name in ("cells.parquet", "counts.json"):
-        print(f"{'written':<14}{out / name}", flush=True)
+    results: dict[str, Any] = {
+        f"n_{name.replace(' ', '_')}": int(number.removeprefix("at least "))
+        for name, number in found
+    }
+    results |= {"is_complete": part.is_complete, "engine": part.engine, "files": files}
+    if assumed:
+        results["assumed"] = assumed
+    return Record("regions", parameters, results, None, fingerprint(part.network), seconds)
 
 
 def _certify(part: "Partition", path: Path, who: dict[str, Any]) -> None:
@@ -297,19 +331,43 @@ def _certify(part: "Partition", path: Path, who: dict[str, Any]) -> None:
 
 def _claimed_domain(claim: Any) -> str:
     """Write the domain of a certificate as text, if it is not too long."""
-    from hardmax.geometry.domain_text import box_of_rows, domain_text
-    from hardmax.geometry.polytopes import Polytope
+    from hardmax.geometry.domain_text import domain_text
 
     dim, ambient = claim.chart.shape[1] - 1, claim.chart.shape[0]
     text = f"a part of dimension {dim} of R^{ambient}, {len(claim.rows)} inequalities"
-    is_identity = dim == ambient and all(
-        entry == (claim.chart_denominator if i == k else 0)
-        for i, row in enumerate(claim.chart.tolist())
-        for k, entry in enumerate(row)
-    )
-    rows = claim.rows.tolist()
-    if is_identity and all(entry.bit_length() <= _MOST_BITS for row in rows for entry in row):
-        polytope = Polytope.from_rows([tuple(row) for row in rows], dim)
-        exact = domain_text(box_of_rows(polytope.rows) or polytope)
+    numbers = [*claim.rows.ravel().tolist(), *claim.chart.ravel().tolist()]
+    if all(entry.bit_length() <= _MOST_BITS for entry in numbers):
+        domain = _domain_of(claim)
+        exact = text if domain is None else domain_text(domain)
         text = exact if len(exact) <= _LONGEST else text
     return text
+
+
+def _domain_of(claim: Any) -> Any:
+    """Return the domain of a certificate; None if its chart has numbers beyond float64."""
+    import numpy as np
+
+    from hardmax.exact.dyadic import nearest_float
+    from hardmax.geometry.domain_text import box_of_rows
+    from hardmax.geometry.domains import Line, Ray, Segment, Slice, WholeSpace
+    from hardmax.geometry.polytopes import Polytope
+
+    dim, ambient = claim.chart.shape[1] - 1, claim.chart.shape[0]
+    polytope = Polytope.from_rows([tuple(row) for row in claim.rows.tolist()], dim)
+    rows = {tuple(row) for row in polytope.rows.tolist()}
+    inner = (box_of_rows(polytope.rows) or polytope) if rows else WholeSpace(dim)
+    exact = [[Fraction(x, claim.chart_denominator) for x in row] for row in claim.chart.tolist()]
+    if exact == np.eye(dim, dim + 1).tolist():
+        return inner
+    is_segment = rows == {(1, 1), (-1, 0)}
+    if is_segment:  # Its chart has the difference of its ends, which floats may not hold.
+        exact = [[p + way, p] for way, p in exact]
+    floats = np.array([[nearest_float(x) for x in row] for row in exact]).reshape(ambient, -1)
+    if floats.tolist() != exact:
+        return None
+    origin, directions = floats[:, -1], floats[:, :-1].T
+    if is_segment:
+        return Segment(origin, directions[0])
+    if dim == 1 and rows <= {(-1, 0)}:
+        return (Ray if rows else Line)(origin, directions[0])
+    return Slice(origin, directions, inner)

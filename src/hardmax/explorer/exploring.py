@@ -18,9 +18,13 @@ from hardmax.explorer.joined_page import page
 from hardmax.explorer.plain_data import domain_data, model_data
 from hardmax.geometry.domains import Box
 from hardmax.models.checkpoints.heads import HeadArrays
+from hardmax.models.model_arguments import read_model
+from hardmax.models.transformers import Block, HardTransformer
 from hardmax.plotting.windows import HALF_SIDE, default_window, finite_vertices
+from hardmax.regions.arrow_tables import load_partition
 from hardmax.regions.charted_domains import charted
 from hardmax.regions.partition import Partition
+from hardmax.typing import DomainLike
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,16 +83,17 @@ class Exploration:
 
 
 def explore(
-    obj: Any = None, domain: Any = None, *, labels: Sequence[str] | None = None
+    obj: Any = None, domain: DomainLike | None = None, *, labels: Sequence[str] | None = None
 ) -> Exploration:
     """Put a model on the page of the explorer, which finds its cells exactly in any browser.
 
     Args:
-        obj: A model with two inputs, or with more and a planar `domain`; a `Partition` of two
-            dimensions; the layers of a checkpoint at work, as `models.head_arrays` or
-            `heads_from_cache` returns them; or None for the page as it is.
-        domain: Where to look, of two dimensions; by default the box from -4 to 4, or that of the
-            partition.
+        obj: A model with two inputs, or with more and a planar `domain`: a network, a transformer,
+            a block, a head, the path of a model file, or a torch module; a `Partition` of two
+            dimensions, or the path of one; the layers of a checkpoint at work, as
+            `models.head_arrays` or `heads_from_cache` returns them; or None for the page as it is.
+        domain: Where to look, of two dimensions, or the text of it; by default the box from -4 to
+            4, or that of the partition.
         labels: What the tokens of layers are called.
 
     Returns:
@@ -105,6 +110,9 @@ def explore(
     """
     if obj is None:
         return Exploration({})
+    if isinstance(obj, str | os.PathLike) and Path(obj).suffix.lower() == ".parquet":
+        obj = load_partition(obj)
+    obj = read_model(obj, "obj")
     if isinstance(obj, HeadArrays | tuple | list):
         layers = [obj] if isinstance(obj, HeadArrays) else obj
         data = heads_data(layers, labels)
@@ -112,6 +120,8 @@ def explore(
     model, where = obj, domain
     if isinstance(obj, Partition):
         model, where = obj.network, obj.domain if domain is None else domain
+    if isinstance(model, Block):
+        model = HardTransformer([model])
     data = model_data(model)
     dim_in = model.dim if not hasattr(model, "dim_in") else model.dim_in
     if where is None and dim_in != 2:
@@ -123,7 +133,7 @@ def explore(
     regions = {
         "source": {"kind": "file"},
         "model": data,
-        "name": repr(model) if model is obj else repr(obj),
+        "name": repr(obj),
         "domain": shown,
         "depth": 1 << 20,
         "plane": False,

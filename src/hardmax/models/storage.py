@@ -76,7 +76,7 @@ def save_model(model: ModelLike, path: str | os.PathLike[str]) -> None:
         model: A `ReluNetwork`, `MaxoutNetwork`, `HardTransformer`, `AttentionHead` or
             `ArgmaxNetwork`; a `Block`, which is stored as a transformer; or what is read as one of
             these: a torch module, or the path of another file.
-        path: The file to write, which ends in `.safetensors`.
+        path: The file to write, which ends in `.safetensors` or has no ending.
 
     Raises:
         DtypeError: If `model` is something else.

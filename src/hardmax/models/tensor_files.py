@@ -42,9 +42,10 @@ def write_tensor_file(
     """Write tensors and their header; a crash or a full disk leaves an old file as it was.
 
     Raises:
-        ArgumentError: If `path` does not end in `.safetensors`.
+        ArgumentError: If `path` has an ending, and it is not `.safetensors`.
     """
-    check_ending(path, (".safetensors",))
+    if Path(path).suffix:
+        check_ending(path, (".safetensors",))
     content = tensor_bytes(header, tensors)
     with replacing(path) as stream:
         stream.write(content)

@@ -8,9 +8,10 @@ from typing import Any
 
 from hardmax._ground.files import replacing, write_text
 from hardmax.errors import ArgumentError
+from hardmax.geometry.domain_text import read_box
 from hardmax.geometry.domains import Box
 from hardmax.models.heads import AttentionHead
-from hardmax.plotting.dispatch import plot
+from hardmax.plotting.dispatch import draw
 from hardmax.plotting.partitions import layers_that_cut
 from hardmax.plotting.stability import plot_annealing
 from hardmax.plotting.style import off_screen
@@ -22,7 +23,7 @@ _KINDS = (".gif", ".html")
 def animate_temperature(
     head: AttentionHead,
     temperatures: Sequence[float],
-    box: Box,
+    box: Box | str,
     path: str | Path,
     *,
     seconds: float = 0.2,
@@ -61,7 +62,7 @@ def animate_temperature(
 
 
 def animate_depth(
-    partition: Partition, path: str | Path, *, box: Box | None = None, seconds: float = 1.0
+    partition: Partition, path: str | Path, *, box: Box | str | None = None, seconds: float = 1.0
 ) -> Path:
     """Write a moving picture of a partition of the plane: what one layer cuts, then two, and so on.
 
@@ -91,11 +92,12 @@ def animate_depth(
         raise ArgumentError(
             f"`partition` must be one of a plane; got dimension {partition.domain.dim}."
         )
+    window = None if box is None else read_box(box)
     counts = layers_that_cut(partition)
     n_layers = len(partition.network.layers)
 
     def frame(depth: int, n_cells: int) -> Any:
-        ax = plot(partition, box=box, colour="cell", layers=depth)
+        ax = draw(partition, box=window, color="cell", layers=depth)
         words = f"{depth} of {n_layers} layers" if n_layers > 1 else "1 layer"
         ax.set_title(f"{words}: {n_cells} cell{'s' * (n_cells != 1)}")
         return ax.figure

@@ -11,7 +11,7 @@ from hardmax.geometry.domains import Box, box_around
 from hardmax.geometry.polytopes import Polytope
 from hardmax.geometry.refinement import CommonRefinement
 from hardmax.models.heads import AttentionHead
-from hardmax.plotting.dispatch import plot
+from hardmax.plotting.dispatch import draw
 from hardmax.plotting.solids import draw_faces, facet_polygons, frame
 from hardmax.plotting.style import cell_colours, name_axes, new_axes, tone
 from hardmax.tropical.diagrams.order_k import OrderKDiagram
@@ -22,7 +22,7 @@ _SHRINK = 0.9
 """Cells in space are drawn a little smaller than they are, so that one can see between them."""
 
 
-@plot.register
+@draw.register
 def plot_power_diagram(
     diagram: PowerDiagram,
     ax: Any = None,
@@ -61,7 +61,7 @@ def plot_power_diagram(
     return ax
 
 
-@plot.register
+@draw.register
 def plot_order_k(order_k: OrderKDiagram, ax: Any = None, *, box: Box | None = None) -> Any:
     """Draw the cells of an order-k diagram in R^2 or R^3, one colour for each set of winners.
 
@@ -84,7 +84,7 @@ def plot_order_k(order_k: OrderKDiagram, ax: Any = None, *, box: Box | None = No
     return ax
 
 
-@plot.register
+@draw.register
 def plot_refinement(refinement: CommonRefinement, ax: Any = None, *, box: Box | None = None) -> Any:
     """Draw the joint cells of several groups of forms in R^2 or R^3, each in its own colour.
 
@@ -112,7 +112,7 @@ def plot_refinement(refinement: CommonRefinement, ax: Any = None, *, box: Box | 
     return ax
 
 
-@plot.register
+@draw.register
 def plot_head(
     head: AttentionHead,
     ax: Any = None,

@@ -1,7 +1,11 @@
-"""`plot(obj, ax=None)`: one function draws every object; each subject registers its own way."""
+"""`draw(obj, ax=None)`: one function draws every object; each subject registers its own way.
+
+`drawing.plot`, the public function, reads its arguments and then calls it.
+"""
 
 import inspect
 import re
+from collections.abc import Callable
 from functools import singledispatch
 from textwrap import fill
 from typing import Any
@@ -10,52 +14,42 @@ from hardmax.errors import DtypeError
 
 
 @singledispatch
-def plot(obj: Any, ax: Any = None, **options: Any) -> Any:
-    """Draw a diagram, a polytope, a sum, a polynomial or a partition; return the matplotlib axes.
-
-    Inside `with hm.plotting.house_style("dark"):` it is drawn on dark paper.
-
-    Args:
-        obj: What to draw. Its type decides how.
-        ax: Axes to draw into (3-D axes for objects in space); made if None.
-        **options: What the drawing of that type accepts; see the list below.
-
-    Returns:
-        The axes.
+def draw(obj: Any, ax: Any = None, **options: Any) -> Any:
+    """Draw an object that the library can draw; return the matplotlib axes.
 
     Raises:
-        DtypeError: If nothing is known about drawing such an object.
-        ArgumentError: If the object's dimension cannot be drawn.
-
-    Examples:
-        >>> import hardmax as hm
-        >>> diagram = hm.PowerDiagram.from_keys([[1, 0], [0, 1], [-1, -1]])
-        >>> ax = hm.plot(diagram, box=hm.Box([-2, -1], [2, 1]))
-        >>> [float(x) for x in ax.get_xlim()]
-        [-2.0, 2.0]
+        DtypeError: If no function is registered for its type.
     """
-    known = sorted(cls.__name__ for cls in plot.registry if cls is not object)
-    raise DtypeError(f"`obj` must be one of {', '.join(known)}; got {type(obj).__name__}.")
+    known = sorted(cls.__name__ for cls in draw.registry if cls is not object)
+    raise DtypeError(
+        f"`obj` must be a model with a domain, or one of {', '.join(known)}; got "
+        f"{type(obj).__name__}."
+    )
 
 
-def list_options() -> None:
+def is_drawable(obj: Any) -> bool:
+    """Say whether a function is registered for the type of an object."""
+    return draw.dispatch(type(obj)) is not draw.dispatch(object)
+
+
+def list_options(plot: Callable[..., Any]) -> None:
     """Add to the documentation of `plot` what it can draw, and the options of each type.
 
     Called once, when all types are registered: the list is read off their own functions, so it
     cannot say anything else than they do.
     """
-    found = {cls.__name__: draw for cls, draw in plot.registry.items() if cls is not object}
-    parts = [_options_of(name, draw) for name, draw in sorted(found.items())]
+    found = {cls.__name__: drawing for cls, drawing in draw.registry.items() if cls is not object}
+    parts = [_options_of(name, drawing) for name, drawing in sorted(found.items())]
     plot.__doc__ = f"{inspect.getdoc(plot)}\n\nOptions, by the type of `obj`:\n" + "\n".join(parts)
 
 
-def _options_of(name: str, draw: Any) -> str:
+def _options_of(name: str, drawing: Any) -> str:
     """Write what one function draws, and a line or more for each of its options."""
-    text = inspect.getdoc(draw) or ""
+    text = inspect.getdoc(drawing) or ""
     first = f"{name}: {text.partition(chr(10))[0]}"
     lines = [fill(first, 96, initial_indent=" " * 4, subsequent_indent=" " * 8)]
     described = _arguments(text)
-    for option in inspect.signature(draw).parameters.values():
+    for option in inspect.signature(drawing).parameters.values():
         if option.kind is option.KEYWORD_ONLY:
             words = f"{option.name}={option.default!r}: {described[option.name]}"
             lines.append(fill(words, 96, initial_indent=" " * 8, subsequent_indent=" " * 12))

@@ -7,7 +7,7 @@ import numpy as np
 from hardmax._ground import palette
 from hardmax.errors import ArgumentError
 from hardmax.geometry.domains import Box
-from hardmax.plotting.dispatch import plot
+from hardmax.plotting.dispatch import draw
 from hardmax.plotting.intervals import Graphs, Walls, draw_intervals, merge_runs
 from hardmax.plotting.partitions import (
     areas_of,
@@ -30,7 +30,7 @@ _WALL, _DECISION = 0.6, 1.8
 """How wide walls and the decision boundary are, in points."""
 
 
-@plot.register
+@draw.register
 def plot_graph_partition(
     partition: GraphPartition,
     ax: Any = None,

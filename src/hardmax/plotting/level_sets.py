@@ -7,16 +7,16 @@ import numpy as np
 from hardmax.errors import ArgumentError
 from hardmax.geometry.domains import Box, box_around
 from hardmax.geometry.polytopes import Polytope
-from hardmax.plotting.dispatch import plot
+from hardmax.plotting.dispatch import draw
 from hardmax.plotting.solids import draw_faces, facet_polygons, frame
 from hardmax.plotting.style import legend_beside, name_axes, new_axes, tone
 from hardmax.plotting.windows import window_around
 from hardmax.regions.level_sets import LevelSet
 
 
-@plot.register
+@draw.register
 def plot_level_set(
-    levels: LevelSet, ax: Any = None, *, box: Box | None = None, colour: Any = None
+    levels: LevelSet, ax: Any = None, *, box: Box | None = None, color: Any = None
 ) -> Any:
     """Draw a level set or a decision boundary in the plane or in space.
 
@@ -28,7 +28,7 @@ def plot_level_set(
         ax: Axes, 3-D ones in space; those of a partition, to draw on top of it.
         box: What to show of unbounded pieces. By default what given axes show, or what is shown of
             an unbounded partition.
-        colour: The colour of lines and surfaces; by default one that no wall has.
+        color: The colour of lines and surfaces; by default one that no wall has.
     """
     dim = levels.pieces[0].ambient_dim if len(levels) else 2
     if dim not in (2, 3):
@@ -39,7 +39,7 @@ def plot_level_set(
     parts = [piece if piece.is_bounded else piece.intersection(window) for piece in levels.pieces]
     shown = [k for k, part in enumerate(parts) if part.dim >= dim - 1]
     fresh, ax = ax is None, new_axes(dim) if ax is None else ax
-    colour = tone("dead") if colour is None else colour
+    colour = tone("dead") if color is None else color
     if dim == 3:
         for k in shown:
             draw_faces(ax, facet_polygons(parts[k]), colour, 0.8)

@@ -18,7 +18,7 @@ from hardmax.geometry.polytopes import Polytope
 from hardmax.models.argmax import ArgmaxNetwork
 from hardmax.models.layer_words import LayerWords
 from hardmax.plotting.diagrams import fill_solids
-from hardmax.plotting.dispatch import plot
+from hardmax.plotting.dispatch import draw
 from hardmax.plotting.images import Lines, mean_image
 from hardmax.plotting.intervals import (
     MOST_NUMBERS,
@@ -56,12 +56,12 @@ _WALLS_APART = 12.0
 """A wall is at most the part 1 / 12 as wide as the cell it bounds, and fades where that is thin."""
 
 
-@plot.register
+@draw.register
 def plot_partition(
     partition: Partition,
     ax: Any = None,
     *,
-    colour: str = "region",
+    color: str = "region",
     box: Box | None = None,
     walls: bool | str = True,
     legend: bool | None = None,
@@ -83,7 +83,7 @@ def plot_partition(
     Args:
         partition: The partition; one that stopped early is drawn as far as it is known.
         ax: Axes, 3-D ones in space.
-        colour: What gets one colour: a `"region"` (connected, one affine map), an affine `"map"`,
+        color: What gets one colour: a `"region"` (connected, one affine map), an affine `"map"`,
             or a `"cell"`.
         box: What to show, in the domain's coordinates. By default all of a bounded domain, and of
             an unbounded one what is between -4 and 4, or the surroundings of most vertices if they
@@ -97,7 +97,7 @@ def plot_partition(
     """
     if not partition.n_found:
         raise ArgumentError("`obj` must have a cell to be drawn; this search stopped before any.")
-    choice("colour", colour, ("region", "map", "cell"))
+    choice("color", color, ("region", "map", "cell"))
     if not isinstance(walls, bool):
         choice("walls", walls, ("units",))
     dim = partition.domain.dim
@@ -117,15 +117,15 @@ def plot_partition(
     n_layers = len(partition.network.layers)
     if layers is not None:
         layers = integer("layers", layers, at_least=0)
-        if layers > n_layers or dim != 2 or colour != "cell":
+        if layers > n_layers or dim != 2 or color != "cell":
             raise ArgumentError(
-                f"`layers` must be at most {n_layers}, of a plane and with colour='cell'; got "
+                f"`layers` must be at most {n_layers}, of a plane and with color='cell'; got "
                 f"{layers}."
             )
     legend = ax is None if legend is None else legend
     ax = new_axes(dim) if ax is None else ax
     window = shown_window(partition) if box is None else box
-    colours = _colours(partition, colour, layers)
+    colours = _colours(partition, color, layers)
     if dim == 1:
         _draw_line(partition, ax, colours, window, walls, legend, names)
     elif dim == 2:

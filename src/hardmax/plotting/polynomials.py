@@ -7,13 +7,13 @@ import numpy as np
 from hardmax.errors import ArgumentError
 from hardmax.geometry.domains import Box, box_around
 from hardmax.plotting.diagrams import fill_polygons, plot_power_diagram
-from hardmax.plotting.dispatch import plot
+from hardmax.plotting.dispatch import draw
 from hardmax.plotting.style import cell_colours, name_axes, new_axes, series_colours, tone
 from hardmax.tropical.diagrams.power_diagrams import PowerDiagram
 from hardmax.tropical.polynomials import TropicalPolynomial
 
 
-@plot.register
+@draw.register
 def plot_polynomial(
     polynomial: TropicalPolynomial, ax: Any = None, *, box: Box | None = None, dual: bool = False
 ) -> Any:

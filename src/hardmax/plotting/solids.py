@@ -7,17 +7,17 @@ import numpy as np
 from hardmax.errors import ArgumentError
 from hardmax.geometry.minkowski import MinkowskiVertices
 from hardmax.geometry.polytopes import Polytope
-from hardmax.plotting.dispatch import plot
+from hardmax.plotting.dispatch import draw
 from hardmax.plotting.style import cell_colours, name_axes, new_axes, tone
 from hardmax.typing import FloatArray
 
 
-@plot.register
+@draw.register
 def plot_polytope(
     polytope: Polytope,
     ax: Any = None,
     *,
-    colour: Any = None,
+    color: Any = None,
     alpha: float | None = None,
     vertices: bool = True,
 ) -> Any:
@@ -26,7 +26,7 @@ def plot_polytope(
     Args:
         polytope: The polytope; it may be flat.
         ax: Axes, 3-D ones in space.
-        colour: The fill.
+        color: The fill.
         alpha: Its opacity; by default opaque.
         vertices: Whether to mark the vertices.
     """
@@ -39,7 +39,7 @@ def plot_polytope(
         )
     is_new = ax is None
     ax = new_axes(dim) if ax is None else ax
-    colour = cell_colours([0])[0] if colour is None else colour
+    colour = cell_colours([0])[0] if color is None else color
     if dim == 2:
         ax.fill(
             *polytope.polygon.T,
@@ -61,12 +61,12 @@ def plot_polytope(
     return ax
 
 
-@plot.register
+@draw.register
 def plot_minkowski_sum(
     total: MinkowskiVertices,
     ax: Any = None,
     *,
-    colour: Any = None,
+    color: Any = None,
     alpha: float | None = None,
     vertices: bool = True,
 ) -> Any:
@@ -75,12 +75,12 @@ def plot_minkowski_sum(
     Args:
         total: The vertices.
         ax: Axes, 3-D ones in space.
-        colour: The fill.
+        color: The fill.
         alpha: Its opacity; by default opaque.
         vertices: Whether to mark the vertices.
     """
     body = Polytope.from_points(total.points)
-    ax = plot_polytope(body, ax, colour=colour, alpha=alpha, vertices=vertices)
+    ax = plot_polytope(body, ax, color=color, alpha=alpha, vertices=vertices)
     n_heads = total.choices.shape[1]
     ax.set_title(f"{total.count} vertices from {n_heads} point set{'s' if n_heads > 1 else ''}")
     return ax

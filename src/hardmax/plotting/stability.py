@@ -9,9 +9,10 @@ from matplotlib.patches import Patch
 
 from hardmax._ground.arguments import integer
 from hardmax.errors import ArgumentError
+from hardmax.geometry.domain_text import read_box
 from hardmax.geometry.domains import Box
 from hardmax.models.heads import AttentionHead
-from hardmax.plotting.dispatch import plot
+from hardmax.plotting.dispatch import draw
 from hardmax.plotting.partitions import draw_cells
 from hardmax.plotting.style import (
     cell_colours,
@@ -39,7 +40,7 @@ _SMALLEST = 1e-16
 def plot_annealing(
     head: AttentionHead,
     temperatures: Sequence[float],
-    box: Box,
+    box: Box | str,
     *,
     resolution: int = 240,
     epsilon: float | None = None,
@@ -69,6 +70,7 @@ def plot_annealing(
         >>> len(axes)
         2
     """
+    box = read_box(box)
     if head.dim != 2 or box.dim != 2:
         raise ArgumentError(
             f"`head` must be a head on the plane, like `box`; got dimensions {head.dim} and "
@@ -102,7 +104,7 @@ def plot_annealing(
     return figure, axes
 
 
-@plot.register
+@draw.register
 def plot_error_curves(curves: ErrorCurves, ax: Any = None) -> Any:
     """Draw measured and certified errors against the temperature, both on logarithmic scales."""
     ax = new_axes(2) if ax is None else ax
@@ -137,7 +139,7 @@ def plot_error_curves(curves: ErrorCurves, ax: Any = None) -> Any:
     return ax
 
 
-@plot.register
+@draw.register
 def plot_persistence(
     found: Persistence, ax: Any = None, *, at: Sequence[PersistentCells] = ()
 ) -> Any:
@@ -185,7 +187,7 @@ def plot_persistence(
     return ax
 
 
-@plot.register
+@draw.register
 def plot_persistent_cells(found: PersistentCells, ax: Any = None, *, box: Box | None = None) -> Any:
     r"""Draw which cells are $\varepsilon$-hard at one temperature, and the points that prove it.
 

@@ -10,17 +10,18 @@ import base64
 import json
 import os
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from hardmax._ground.arguments import integer
 from hardmax._ground.extras import load_extra
-from hardmax._ground.files import replacing
+from hardmax._ground.files import check_ending, replacing
 from hardmax._ground.json_text import parse_json
 from hardmax._ground.parquet_files import MOST_BYTES, open_parquet, read_parquet
 from hardmax._ground.records import fingerprint
-from hardmax.errors import ArgumentError, HardmaxError, RecordFormatError
+from hardmax.errors import ArgumentError, DtypeError, HardmaxError, RecordFormatError
 from hardmax.exact.decisions import Decisions
 from hardmax.geometry.domain_text import domain_text, parse_domain
 from hardmax.models.argmax import ArgmaxNetwork
@@ -29,6 +30,7 @@ from hardmax.models.model_arguments import read_network
 from hardmax.models.storage import model_bytes, model_from_bytes
 from hardmax.regions.cells import CellArrays, CellFacets, WallNames, form_starts
 from hardmax.regions.charted_domains import ChartedDomain, as_domain, charted
+from hardmax.regions.csv_tables import write_csv
 from hardmax.regions.engines import MOST_SPATIAL
 from hardmax.regions.partition import Partition
 from hardmax.typing import AnyArray, DomainLike, IntArray, ModelLike
@@ -53,6 +55,8 @@ after the other, numbers of the type that `shapes` names, the least significant 
 took eighteen times as long to write. Likewise a column with one number for each cell has no lists,
 and `walls` has the codes of `WallNames`.
 """
+PARTITION_ENDINGS = (".csv", ".parquet")
+"""What `save_partition` writes."""
 _OLD_FORMAT, _SHARD_FORMAT = "hardmax.partition/2", "hardmax.shard/2"
 _FORMATS = FORMAT, _OLD_FORMAT, _SHARD_FORMAT
 _METADATA, _MODEL = b"hardmax", b"hardmax.model"
@@ -181,9 +185,21 @@ def from_arrow(table: Any, model: Any = None, domain: Any = None) -> Partition:
 
 
 def save_partition(partition: Partition, path: str | os.PathLike[str]) -> None:
-    """Write a partition, with its model and domain, to a Parquet file.
+    """Write a partition to a file, in the format that its ending says.
 
-    A crash leaves an older file as it was.
+    A `.parquet` file has the model and the domain too, and `load_partition` reads it back (pyarrow
+    is needed). A `.csv` file has a line for each cell, with its signature, volume, witness and
+    affine map, for other programs to read; nothing else is needed. In a field numbers are separated
+    by blanks, and rows of the map by semicolons: the output at `t` is `(t, 1) @ map`. A crash
+    leaves an older file as it was.
+
+    Args:
+        partition: The partition, with its cells stored.
+        path: The file to write, `.csv` or `.parquet`.
+
+    Raises:
+        ArgumentError: If `path` has another ending, or the cells were only counted.
+        MissingExtraError: If a Parquet file is to be written and pyarrow is not installed.
 
     Examples:
         >>> import tempfile
@@ -194,6 +210,11 @@ def save_partition(partition: Partition, path: str | os.PathLike[str]) -> None:
         ...     load_partition(f"{folder}/cells.parquet").n_cells
         2
     """
+    ending = check_ending(path, PARTITION_ENDINGS)
+    if not isinstance(partition, Partition):
+        raise DtypeError(f"`partition` must be a Partition; got {type(partition).__name__}.")
+    if ending == ".csv":
+        return write_csv(partition, path)
     table = to_arrow(partition)
     with replacing(path) as stream:
         _pyarrow("pyarrow.parquet").write_table(table, stream, write_page_checksum=True)
@@ -231,6 +252,11 @@ def load_partition(
         (4, 4, 2)
     """
     limit = integer("max_bytes", max_bytes, at_least=0)
+    if Path(path).suffix.lower() == ".csv":
+        raise ArgumentError(
+            f"`path` must be a Parquet file; got {os.fspath(path)!r}. A CSV file has neither the "
+            "model nor the domain of its partition: save it with the ending .parquet to load it."
+        )
     file = open_parquet(path, extra=_EXTRA, purpose=_PURPOSE, max_bytes=limit)
     with file:
         metadata = file.schema_arrow.metadata or {}

@@ -49,7 +49,7 @@ def run(parameters: Parameters) -> Outcome:
     for ax, (title, block) in zip(axes, parts.items(), strict=True):
         part = enumerate_regions(HardTransformer([block]), box)
         counts[title] = part.n_cells
-        plot(part, ax, colour="cell")
+        plot(part, ax, color="cell")
         ax.set_title(f"{title}, {part.n_cells} cells")
     on_a_line = {
         "fewer": _on_a_line(parameters.jump, parameters.kink),

@@ -56,7 +56,7 @@ def run(parameters: Parameters) -> Outcome:
     sums = [minkowski_vertices(heads[:n]) for n in (1, 2, 3)]
     figure, axes = side_by_side(3, spatial=True)
     for ax, total, colour in zip(axes, sums, cell_colours(range(3)), strict=True):
-        plot(total, ax, colour=colour, vertices=False)
+        plot(total, ax, color=colour, vertices=False)
         n_heads = total.choices.shape[1]
         ax.set_title(f"H = {n_heads}: {total.count} of {parameters.n_keys**n_heads} sums", y=0.93)
         name_axes(ax, r"\alpha")

@@ -82,7 +82,7 @@ def run(parameters: Parameters) -> Outcome:
         (axes[1], part, f"(b) both layers: {part.n_cells} cells, the maximum", whole),
         (axes[2], part, "(c) the middle of (b): lines that bend", window),
     ):
-        plot(drawn, ax, colour="cell", box=box, walls=True if drawn is one_layer else "units")
+        plot(drawn, ax, color="cell", box=box, walls=True if drawn is one_layer else "units")
         ax.set_title(title)
     (x, y), (width, height) = window.low, window.high - window.low
     axes[1].add_patch(
