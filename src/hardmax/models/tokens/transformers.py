@@ -324,7 +324,12 @@ class TokenTransformer(ArgmaxModel):
         """
         from hardmax.models.tokens.networks import network_on
 
-        return network_on(self, read_box(box))
+        where = read_box(box)
+        if where.dim != self.dim_in:
+            raise ShapeMismatchError(
+                f"`box` must have the model's {self.dim_in} input dimensions; got {where.dim}."
+            )
+        return network_on(self, where)
 
     def _build_network(self) -> ArgmaxNetwork:
         from hardmax.models.tokens.reduction import reduce_tokens
