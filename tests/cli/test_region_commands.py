@@ -18,6 +18,7 @@ from safetensors.numpy import save_file
 from typer.testing import CliRunner
 
 from hardmax._ground import progress
+from hardmax._ground.records import Record, fingerprint
 from hardmax.bounds.transformers import transformer_upper
 from hardmax.cli.flags import with_quiet
 from hardmax.cli.main import app
@@ -121,6 +122,67 @@ def test_a_path_and_an_unbounded_domain_are_drawn_with_their_counts(net, tmp_pat
     one = run("regions", net, "--domain", "segment:9,9;9.001,9", "--plot", path)
     assert lines(one)["cells"] == "1"
     assert "1 cell, 1 region, 1 affine map<" in path.read_text()
+
+
+def test_a_table_of_the_cells_needs_no_pyarrow(net, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
+    result = run("regions", net, "--domain", SQUARE, "--out", tmp_path / "cells.csv")
+    assert result.exit_code == 0, result.output
+    table = (tmp_path / "cells.csv").read_text().splitlines()
+    assert table[0] == "signature,volume,witness,map"
+    assert str(len(table) - 1) == lines(result)["cells"]
+    assert "is not installed" in refusal("regions", net, "--domain", SQUARE, "--out", "x.parquet")
+
+
+def test_json_is_a_record_of_the_counts_and_nothing_else(net, tmp_path):
+    part = enumerate_regions(NET, parse_domain(SQUARE))
+    words = ["--out", tmp_path / "cells.csv", "--certificate", tmp_path / "proof.json"]
+    result = run("regions", net, "--domain", "box:-1,1;-1,1", "--json", *words)
+    assert result.exit_code == 0, result.output
+    found = Record.from_json(result.stdout)
+    assert found.parameters["model"] == str(net)
+    assert found.parameters["domain"] == SQUARE
+    assert found.inputs == fingerprint(NET.network)
+    assert found.results == {
+        "n_cells": part.n_cells,
+        "n_regions": part.n_regions,
+        "n_affine_maps": part.n_affine_maps,
+        "is_complete": True,
+        "engine": "planar",
+        "files": {"out": str(words[1]), "certificate": str(words[3])},
+    }
+    stopped = run("regions", net, "--domain", SQUARE, "--json", "--max-cells", 3)
+    assert stopped.exit_code == 1
+    results = json.loads(stopped.stdout)["results"]
+    assert (results["n_cells"], results["is_complete"]) == (3, False)
+    counted = json.loads(run("regions", net, "--domain", SQUARE, "--json", "--count").stdout)
+    assert counted["results"]["n_cells"] == part.n_cells
+    assert "n_regions" not in counted["results"]
+
+
+@pytest.mark.parametrize(
+    "domain",
+    [
+        "space:2",
+        "segment:0,0.1;1,2.3",
+        "ray:0,0;1,2",
+        "line:0,1;1,2",
+        "slice:0,0;1,0;1,1",
+        "slice:0,0;1,0;0,2|box:-1,1^2",
+        "polytope:1,0<=1;0,1<=1;-1,-1<=0",
+    ],
+)
+def test_a_certificate_shows_its_domain_and_another_one_beside_it(net, tmp_path, domain):
+    proof = tmp_path / "proof.json"
+    run("regions", net, "--domain", domain, "--certificate", proof)
+    shown = lines(run("verify", net, proof, "--domain", domain))
+    assert "--domain" not in shown
+    assert shown["domain"] == domain
+    assert "ok" in shown
+    other = run("verify", net, proof, "--domain", SQUARE)
+    assert other.exit_code == 1
+    assert (lines(other)["domain"], lines(other)["--domain"]) == (domain, SQUARE)
 
 
 def test_a_certificate_that_proves_nothing_ends_with_status_1(net, tmp_path):

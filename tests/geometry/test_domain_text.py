@@ -164,7 +164,8 @@ def test_only_text_is_read_and_only_domains_are_written():
     with pytest.raises(DtypeError, match="`text`"):
         parse_domain(3)
     with pytest.raises(DtypeError, match="`domain`"):
-        domain_text("box:-1,1")
+        domain_text(3)
+    assert domain_text("box:-1,1;-1,1.0") == "box:-1,1^2"
 
 
 @given(st.text(alphabet="boxslice:;,.|^<=-+e0123456789 ", max_size=40))

@@ -7,7 +7,7 @@ import pytest
 
 import hardmax as hm
 from hardmax._ground.files import read_text, replacing, write_text
-from hardmax.errors import FileError, HardmaxError, RecordFormatError
+from hardmax.errors import ArgumentError, FileError, HardmaxError, RecordFormatError
 
 
 def test_a_failed_write_leaves_the_old_file_and_no_scratch(tmp_path):
@@ -78,13 +78,16 @@ def save_partition(path):
 
 
 WRITERS["partition"] = save_partition
+WRITERS["table"] = lambda path: hm.save_partition(PART, path)
+ENDINGS = {"partition": ".parquet", "table": ".csv", "model": ".safetensors"}
 
 
-@pytest.mark.parametrize("write", WRITERS.values(), ids=WRITERS.keys())
-def test_a_file_that_cannot_be_written_is_refused_and_left_as_it_was(write, tmp_path, monkeypatch):
+@pytest.mark.parametrize("kind", WRITERS)
+def test_a_file_that_cannot_be_written_is_refused_and_left_as_it_was(kind, tmp_path, monkeypatch):
+    write, name = WRITERS[kind], f"file{ENDINGS.get(kind, '')}"
     with pytest.raises(HardmaxError, match=r"`path` must be a file that can be written; .*missing"):
-        write(tmp_path / "missing" / "file")
-    path = tmp_path / "file"
+        write(tmp_path / "missing" / name)
+    path = tmp_path / name
     path.write_text("old")
 
     def fsync(handle):
@@ -98,7 +101,27 @@ def test_a_file_that_cannot_be_written_is_refused_and_left_as_it_was(write, tmp_
     )
     assert full.value.errno == 28
     assert path.read_text() == "old"
-    assert [file.name for file in tmp_path.iterdir()] == ["file"]
+    assert [file.name for file in tmp_path.iterdir()] == [name]
+
+
+@pytest.mark.parametrize(
+    ("kind", "endings", "wrong"),
+    [
+        ("model", ".safetensors", ["net.onnx", "net.pt", "net.json"]),
+        ("compiled", ".safetensors", ["net.onnx"]),
+        ("function", ".safetensors", ["net.bin"]),
+        ("table", ".csv or .parquet", ["cells", "cells.json", "cells.csv.gz", "cells.tsv"]),
+    ],
+)
+def test_an_ending_of_another_format_is_refused_before_anything_is_written(
+    kind, endings, wrong, tmp_path
+):
+    for name in wrong:
+        with pytest.raises(ArgumentError) as refused:
+            WRITERS[kind](tmp_path / name)
+        assert f"must end in {endings}" in str(refused.value)
+        assert name in str(refused.value)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_an_unwritten_file_is_an_error_of_the_system_too_also_in_another_process(tmp_path):

@@ -21,6 +21,7 @@ from hardmax.papers.experiments.random_models import random_transformer
 from hardmax.plotting.drawing import plot
 from hardmax.plotting.style import cell_colours, house_style
 from hardmax.plotting.windows import cells_outside
+from hardmax.regions.arrow_tables import save_partition
 from hardmax.regions.engines import enumerate_regions
 from hardmax.tropical.diagrams.order_k import order_k_diagram
 from hardmax.tropical.diagrams.power_diagrams import PowerDiagram
@@ -59,7 +60,7 @@ def test_the_cells_of_a_diagram_fill_the_box():
 
 def test_a_window_that_is_no_box_is_refused():
     triangle = Polytope([[1, 1], [-1, 0], [0, -1]], [1, 1, 1])
-    with pytest.raises(DtypeError, match="`box` must be a Box; got Polytope"):
+    with pytest.raises(DtypeError, match="`box` must be a Box.*; got Polytope"):
         plot(PowerDiagram.from_keys([[1, 0], [0, 1], [-1, -1]]), box=triangle)
 
 
@@ -184,9 +185,10 @@ def test_a_polynomial_of_two_variables_and_its_dual():
         (Polytope([[1.0, 0.0]], [1.0]), ArgumentError),
         (PowerDiagram.from_keys(np.eye(4)), ArgumentError),
         (TropicalPolynomial(np.eye(3), np.zeros(3)), ArgumentError),
-        ("a string", DtypeError),
+        ("a string", ArgumentError),
+        (3, DtypeError),
     ],
-    ids=["polytope in R^4", "half-plane", "diagram in R^4", "three variables", "string"],
+    ids=["polytope in R^4", "half-plane", "diagram in R^4", "three variables", "string", "number"],
 )
 def test_what_cannot_be_drawn_is_refused(obj, error):
     with pytest.raises(error, match="`obj` must be"):
@@ -282,8 +284,43 @@ def test_a_quarter_of_the_plane_is_shown_without_what_is_not_in_it():
 
 def test_a_partition_knows_what_to_colour():
     part = enumerate_regions(a_small_transformer(), Box([-2, -2], [2, 2]))
-    with pytest.raises(ArgumentError, match="`colour` must be one of region, map, cell"):
+    with pytest.raises(ArgumentError, match="`color` must be one of region, map, cell"):
         plot(part, color="red")
+    with pytest.raises(ArgumentError, match="`colour` must be one of region, map, cell"):
+        plot(part, colour="red")
+    with pytest.raises(ArgumentError, match="`color` and `colour`"):
+        plot(part, color="cell", colour="cell")
+    colours = [
+        plot(part, **{name: "map"}).collections[0].get_facecolors().tolist()
+        for name in ("color", "colour")
+    ]
+    assert colours[0] == colours[1]
+
+
+def test_a_model_is_drawn_on_a_domain():
+    model = a_small_transformer()
+    part = enumerate_regions(model, Box([-2, -2], [2, 2]))
+    _, ax = plt.subplots()
+    assert plot(model, "box:-2,2^2", ax) is ax
+    assert len(polygons(ax)) == part.n_cells
+    assert len(polygons(plot(model, "box:-2,2^2", color="map"))) == part.n_cells
+    head = model.blocks[0].heads[0]
+    assert len(polygons(plot(head, "box:-2,2^2"))) == enumerate_regions(head, "box:-2,2^2").n_cells
+    with pytest.raises(
+        ArgumentError, match=r"`domain` is required to draw a HardTransformer: hm\.plot"
+    ):
+        plot(model)
+    with pytest.raises(ArgumentError, match="`domain` is for models; a Partition"):
+        plot(part, "box:-2,2^2")
+    with pytest.raises(ArgumentError, match=r"`domain` .*2.*got one in R\^3"):
+        plot(model, "box:-2,2^3")
+
+
+def test_a_saved_partition_is_drawn(tmp_path):
+    pytest.importorskip("pyarrow")
+    part = enumerate_regions(a_small_transformer(), "box:-2,2^2")
+    save_partition(part, tmp_path / "cells.parquet")
+    assert len(polygons(plot(tmp_path / "cells.parquet"))) == part.n_cells
 
 
 def test_cells_keep_their_hue_as_later_blocks_cut_them():

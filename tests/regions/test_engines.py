@@ -210,7 +210,7 @@ def test_counting_only_stores_nothing_and_counts_the_same(dim):
 def test_what_is_no_model_or_no_domain_is_refused():
     model = gaussian_relu(1, [2, 3])
     with pytest.raises(DtypeError, match="`model` must be a model"):
-        enumerate_regions("relu", WholeSpace(2))
+        enumerate_regions(3, WholeSpace(2))
     with pytest.raises(DtypeError, match="`domain` must be a Box"):
         enumerate_regions(model, [[0, 0], [1, 1]])
     with pytest.raises(ArgumentError, match=r"`domain` must lie in R\^2"):

@@ -429,7 +429,7 @@ DEEP = random_transformer(0)
     [
         (lambda: sb.measure_margins(SIGN, [[0.0, 1.0]]), ShapeMismatchError),
         (lambda: sb.measure_margins(SIGN, [np.inf]), NonFiniteError),
-        (lambda: sb.measure_margins("head", [0.0]), DtypeError),
+        (lambda: sb.measure_margins(3, [0.0]), DtypeError),
         (lambda: sb.margin_bands(SIGN, Box([0], [1]), -1.0), ArgumentError),
         (lambda: sb.margin_bands(SIGN, Box([0], [1]), [1.0, 2.0]), ShapeMismatchError),
         (lambda: sb.margin_bands(SIGN, WholeSpace(1), 1.0), ArgumentError),
