@@ -116,6 +116,7 @@ KINDS = {
     ),
 }
 ALLOWED = {"certificate": {"refused"}}
+ENDINGS = {"partition": "parquet", "record": "json", "certificate": "json"}
 
 
 @pytest.fixture(scope="module", params=KINDS)
@@ -124,7 +125,10 @@ def saved(request, tmp_path_factory):
     if request.param == "partition":
         pytest.importorskip("pyarrow")
     kind = KINDS[request.param]
-    path = tmp_path_factory.mktemp("files") / f"{request.param}.file"
+    path = (
+        tmp_path_factory.mktemp("files")
+        / f"{request.param}.{ENDINGS.get(request.param, 'safetensors')}"
+    )
     kind.write(path)
     allowed = {kind.content(kind.read(path)), *ALLOWED.get(request.param, ())}
     return kind, path.read_bytes(), path, allowed
@@ -212,7 +216,7 @@ def test_swapped_types_give_what_was_saved_or_a_refusal(name, tmp_path):
 @pytest.mark.parametrize("name", ["relu", "maxout", "transformer", "network", "compiled"])
 def test_swapped_types_in_a_header_with_a_right_hash_give_a_model_or_a_refusal(name, tmp_path):
     """Who damages a file on purpose can write the hash anew."""
-    kind, path = KINDS[name], tmp_path / "model.file"
+    kind, path = KINDS[name], tmp_path / "model.safetensors"
     kind.write(path)
     original = kind.read(path)
     with safe_open(path, framework="np") as file:

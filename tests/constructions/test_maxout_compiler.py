@@ -344,7 +344,7 @@ NET = random_maxout(0, 2, [3], (2, 2))
         (lambda: compile_maxout(3, cube(2)), DtypeError, "`net`"),
         (lambda: compile_maxout(random_relu(0, [2, 1]), cube(2)), DtypeError, "compile_relu"),
         (lambda: compile_relu(NET, cube(2)), DtypeError, "compile_maxout"),
-        (lambda: compile_relu("net", cube(2)), DtypeError, "`net`"),
+        (lambda: compile_relu("no_net", cube(2)), ArgumentError, "`net` .*'no_net'"),
         (lambda: compile_relu([(1, 2, 3)], cube(2)), ArgumentError, r"net\[0\]"),
         (lambda: compile_relu([], cube(2)), HardmaxError, "weights"),
         (lambda: MaxoutNetwork([[np.zeros((0, 2))], [[1.0]]]), HardmaxError, "rank_0 >= 1"),

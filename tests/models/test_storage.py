@@ -307,3 +307,22 @@ def test_a_file_with_indices_that_are_not_there_is_refused(name, indices, tmp_pa
     save_model(network, tmp_path / "model.safetensors")
     with pytest.raises(RecordFormatError, match=f"`{name}` must"):
         load_model(tmp_path / "model.safetensors")
+
+
+def test_a_file_of_another_kind_says_which_function_reads_it(tmp_path):
+    import hardmax as hm
+
+    net, square = hm.ReluNetwork([[[1.0, 1.0]], [[1.0], [1.0]]]), hm.Box([-1], [1])
+    hm.constructions.compile_relu(net, square).save(tmp_path / "compiled.safetensors")
+    knots = hm.constructions.Knots([0.0, 1.0], [0.0, 1.0])
+    hm.constructions.compile_cpwl(knots, square).save(tmp_path / "function.safetensors")
+    wanted = {
+        "compiled.safetensors": "`hm.constructions.load_compiled` reads it",
+        "function.safetensors": "`hm.constructions.load_function` reads it",
+    }
+    for name, hint in wanted.items():
+        for call in (load_model, lambda path: hm.enumerate_regions(path, "box:-1,1")):
+            with pytest.raises(RecordFormatError) as refused:
+                call(tmp_path / name)
+            assert name in str(refused.value)
+            assert hint in str(refused.value)

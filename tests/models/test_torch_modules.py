@@ -155,7 +155,7 @@ def test_temperatures_of_a_torch_transformer_may_differ_between_blocks(torch):
             ArgumentError,
             "Linear, ReLU, Linear",
         ),
-        (lambda nn: to_torch(nn.Linear(1, 1)), DtypeError, "`model`"),
+        (lambda nn: to_torch(MaxoutNetwork([[[[1.0]]], [[1.0]]])), DtypeError, "`model`"),
         (lambda nn: to_torch(ReluNetwork([[[1.0]]]), 1.0), ArgumentError, "`tau`"),
         (lambda nn: to_torch(_small_transformer(), 0.0), ArgumentError, "`tau`"),
         (lambda nn: to_torch(_small_transformer(), [1.0, 1.0]), ShapeMismatchError, "`tau`"),

@@ -60,7 +60,7 @@ def test_the_cells_of_a_diagram_fill_the_box():
 
 def test_a_window_that_is_no_box_is_refused():
     triangle = Polytope([[1, 1], [-1, 0], [0, -1]], [1, 1, 1])
-    with pytest.raises(DtypeError, match="`box` must be a Box.*; got Polytope"):
+    with pytest.raises(DtypeError, match=r"`box` must be a Box.*; got Polytope"):
         plot(PowerDiagram.from_keys([[1, 0], [0, 1], [-1, -1]]), box=triangle)
 
 
@@ -290,10 +290,8 @@ def test_a_partition_knows_what_to_colour():
         plot(part, colour="red")
     with pytest.raises(ArgumentError, match="`color` and `colour`"):
         plot(part, color="cell", colour="cell")
-    colours = [
-        plot(part, **{name: "map"}).collections[0].get_facecolors().tolist()
-        for name in ("color", "colour")
-    ]
+    one, other = plot(part, color="map"), plot(part, colour="map")
+    colours = [ax.collections[0].get_facecolors().tolist() for ax in (one, other)]
     assert colours[0] == colours[1]
 
 

@@ -46,7 +46,7 @@ def test_every_cell_is_a_line_with_all_its_numbers(tmp_path, domain, dim_out):
 
 
 def test_the_map_of_a_line_gives_the_output_at_its_witness(tmp_path):
-    model = integer_transformer(np.random.default_rng(0), 2)
+    model = integer_transformer(0, 2, 4, 2)
     hm.save_partition(hm.enumerate_regions(model, SQUARE), tmp_path / "cells.csv")
     found = read(tmp_path / "cells.csv")
     for point, affine in zip(found["witnesses"], found["maps"], strict=True):

@@ -382,9 +382,20 @@ def test_other_types_are_refused():
     with pytest.raises(DtypeError, match="`model` must be a model"):
         verify_certificate(None, square_certificate())
     with pytest.raises(DtypeError, match="`certificate` must be a Certificate"):
-        verify_certificate(ABSOLUTE, "certificate.json")
+        verify_certificate(ABSOLUTE, 3)
     with pytest.raises(DtypeError, match="`domain` must be a domain"):
         verify_certificate(ABSOLUTE, square_certificate(), 3)
+
+
+def test_a_certificate_may_be_its_file_and_a_domain_its_text(tmp_path):
+    own = square_certificate()
+    own.save(tmp_path / "cells.json")
+    for path in (tmp_path / "cells.json", str(tmp_path / "cells.json")):
+        assert verify_certificate(ABSOLUTE, path) == verify_certificate(ABSOLUTE, own)
+    refused = verify_certificate(ABSOLUTE, tmp_path / "cells.json", "box:0,1^2")
+    assert refused.reason == "the certificate is about another domain."
+    with pytest.raises(FileNotFoundError, match="missing"):
+        verify_certificate(ABSOLUTE, tmp_path / "missing.json")
 
 
 def test_the_verifier_loads_no_engine_and_no_kernel():

@@ -150,7 +150,18 @@ def load_model(
 
         return load_torch_file(path, input_shape=input_shape, max_bytes=max_bytes, **stated)
     _refuse_given("a file that says what it holds", {"input_shape": input_shape, **stated})
-    return _model(*check_tensors(header, tensors, path), path)
+    try:
+        return _model(*check_tensors(header, tensors, path), path)
+    except RecordFormatError as error:
+        raise RecordFormatError(f"{error}{_reader_of(header)}") from None
+
+
+def _reader_of(header: str | None) -> str:
+    """Name the function that reads a compiled transformer, with a blank before it."""
+    for kind, name in (("-function", "load_function"), ("", "load_compiled")):
+        if header is not None and f'"hardmax.compiled{kind}/' in header:
+            return f" `hm.constructions.{name}` reads it."
+    return ""
 
 
 def _may_be_of_torch(path: str | os.PathLike[str]) -> bool:
