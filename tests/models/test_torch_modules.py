@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hardmax.errors import ArgumentError, DtypeError, MissingExtraError, ShapeMismatchError
 from hardmax.models.formats.torch.modules import from_torch, to_torch
 from hardmax.models.heads import AttentionHead
-from hardmax.models.networks import ReluNetwork
+from hardmax.models.networks import MaxoutNetwork, ReluNetwork
 from hardmax.models.transformers import Block, HardTransformer
 from tests.models.test_transformers import transformers
 
