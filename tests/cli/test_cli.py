@@ -24,7 +24,13 @@ def test_the_version_is_printed():
 
 
 def test_help_lists_the_commands():
-    assert "reproduce" in hardmax("--help").stdout
+    shown = hardmax("--help").stdout
+    assert "reproduce" in shown
+    commands = [line for line in shown.partition("Commands:")[2].splitlines() if line.strip()]
+    assert len(commands) == 13
+    for line in commands:
+        assert line.endswith("."), line
+        assert not line.endswith("..."), line
 
 
 def test_experiments_are_listed():

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from hardmax.cli.flags import calling
 from hardmax.errors import ArgumentError, HardmaxError
 
 if TYPE_CHECKING:
@@ -22,9 +23,10 @@ def compile_file(
     network: Annotated[
         Path,
         typer.Argument(
+            metavar="NETWORK",
             help="The network: a file saved by hardmax, an ONNX file, a TorchScript file, or a "
             "state dict in safetensors (0.weight, 0.bias, 2.weight, ...). A state dict does not "
-            "record its activations; give them with --activations."
+            "record its activations; give them with --activations.",
         ),
     ],
     output: Annotated[Path, typer.Option("--output", "-o", help="The safetensors file to write.")],
@@ -61,6 +63,7 @@ def compile_file(
     """Compile a network to a standard transformer, exactly or within a certified error."""
     import numpy as np
 
+    from hardmax._ground.files import check_ending
     from hardmax.constructions.compilers.maxout_compiler import compile_read
     from hardmax.constructions.compilers.state_dicts import read_network_file
 
@@ -70,6 +73,9 @@ def compile_file(
                 f"`{option}` must be another file than the network, which it would overwrite; "
                 f"got {path} for both."
             )
+    if output.suffix:
+        with calling(path="--output"):
+            check_ending(output, (".safetensors",))
     with _naming("network", network):
         file = read_network_file(network, activations, last_activation)
     low, high = (-1.0, 1.0) if box is None else box

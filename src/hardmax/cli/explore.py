@@ -13,7 +13,7 @@ from hardmax.cli.models import Activations, LastActivation, described, read_mode
 def explore(
     model: Annotated[
         Path | None,
-        typer.Argument(metavar="[MODEL]", help="The model file, as for `hardmax regions`."),
+        typer.Argument(metavar="MODEL", help="The model file, as for `hardmax regions`."),
     ] = None,
     domain: Annotated[
         str | None,
@@ -51,9 +51,9 @@ def explore(
 ) -> None:
     """Open a page that shows models and lets you drag keys, with exact counts.
 
-    The page has the engine inside: what --export writes can be put on any site, or opened from a
-    disk. With `pip install 'hardmax[app]'` the page is served on this machine, and the native
-    engine does searches that take long; without it, the page is opened as a file.
+    The page contains the search engine: the file that --export writes works on any site and from a
+    disk. With `pip install 'hardmax[app]'`, the page is served on this machine, and the native
+    engine runs long searches. Without it, the page is opened as a file.
     """
     from hardmax.errors import ArgumentError
     from hardmax.explorer.exploring import Exploration

@@ -62,20 +62,29 @@ def main(
 
 
 _SHAPE = {"n_keys": "--keys", "n_heads": "--heads"}
-app.command(cls=naming())(with_quiet(regions))
+# `hardmax --help` shows these, whole.
+_REGIONS = "Find and count every cell of a model on a domain, exactly."
+_PLOT = "Draw the cells of a model on a domain, or a saved partition."
+_EXPLORE = "Open a page that shows models and counts their cells."
+_HEADS = "Measure every head of a trained transformer on a text."
+_BOUNDS = "Print every bound on the cells of a transformer."
+_COMPILE = "Compile a network to a standard transformer."
+_REPRODUCE = "Regenerate the papers' figures, tables and examples."
+_STABILITY = "Print the bounds at finite temperature."
+_SWEEP = "Count the cells of random transformers of many sizes."
+app.command(cls=naming(), short_help=_REGIONS)(with_quiet(regions))
 app.command(cls=naming())(with_quiet(verify))
-app.command(cls=naming())(with_quiet(plot))
-app.command(cls=naming())(with_quiet(explore))
-app.command(cls=naming())(with_quiet(heads))
+app.command(cls=naming(), short_help=_PLOT)(with_quiet(plot))
+app.command(cls=naming(), short_help=_EXPLORE)(with_quiet(explore))
+app.command(cls=naming(), short_help=_HEADS)(with_quiet(heads))
 app.command(cls=naming(id="--claim"))(with_quiet(audit))
-app.command(cls=naming(**_SHAPE))(with_quiet(bounds))
-app.command("compile", cls=naming())(with_quiet(compile_file))
-app.command(cls=naming())(with_quiet(reproduce))
+app.command(cls=naming(**_SHAPE), short_help=_BOUNDS)(with_quiet(bounds))
+app.command("compile", cls=naming(), short_help=_COMPILE)(with_quiet(compile_file))
+app.command(cls=naming(), short_help=_REPRODUCE)(with_quiet(reproduce))
 app.command(cls=naming())(with_quiet(query))
-app.command(cls=naming(**_SHAPE))(with_quiet(stability))
-app.command(cls=naming(**_SHAPE, N="--keys", H="--heads", d="--dim", L="--depth"))(
-    with_quiet(sweep)
-)
+app.command(cls=naming(**_SHAPE), short_help=_STABILITY)(with_quiet(stability))
+_SIZES = {**_SHAPE, "N": "--keys", "H": "--heads", "d": "--dim", "L": "--depth"}
+app.command(cls=naming(**_SIZES), short_help=_SWEEP)(with_quiet(sweep))
 
 
 @app.command()
