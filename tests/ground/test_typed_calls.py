@@ -1,5 +1,6 @@
 """What a type checker says about the forms of models and domains that users write."""
 
+import ast
 import subprocess
 import sys
 from pathlib import Path
@@ -70,6 +71,14 @@ def checked(code, folder):
 
 def test_every_form_is_accepted(tmp_path):
     assert checked(ACCEPTED, tmp_path).startswith("Success")
+
+
+def test_the_aliases_have_one_list_of_names():
+    names = [
+        ast.parse((ROOT / "src" / "hardmax" / f"typing.{kind}").read_text()).body[-1]
+        for kind in ("py", "pyi")
+    ]
+    assert ast.unparse(names[0]) == ast.unparse(names[1])
 
 
 def test_other_types_are_refused(tmp_path):

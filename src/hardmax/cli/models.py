@@ -79,7 +79,7 @@ def read_model(
             return load_compiled(path), ""
         from hardmax.models.storage import load_model
 
-        return _with_network(load_model(path)), ""
+        return load_model(path), ""
 
 
 def described(model: Any) -> str:
@@ -112,17 +112,3 @@ def _format(path: Path) -> str | None:
     if header is None:
         return None
     return str(fields.get("format")) if isinstance(fields, dict) else ""
-
-
-def _with_network(model: Any) -> Any:
-    """Return a model itself, and a head as a network of one layer."""
-    from hardmax.models.argmax import AffineMap, ArgmaxNetwork
-    from hardmax.models.heads import AttentionHead
-    from hardmax.models.transformers import attention_layer
-
-    if not isinstance(model, AttentionHead):
-        return model
-    layer = attention_layer([model], residual=False)
-    return ArgmaxNetwork(
-        (layer,), AffineMap.identity(layer.dim_in), AffineMap.identity(layer.dim_out)
-    )
