@@ -445,13 +445,14 @@ def test_the_upper_bound_theorem_counts_facets():
 
 @pytest.mark.parametrize(
     "domain",
-    [Slice([0, 0], [[1.0, 0.0]], WholeSpace(1)), Segment([0, 0], [1, 1]), "box:-1,1^2"],
+    [Slice([0, 0], [[1.0, 0.0]], WholeSpace(1)), Segment([0, 0], [1, 1]), "segment:0,0;1,1"],
     ids=["slice", "segment", "text"],
 )
 def test_a_domain_that_is_not_full_dimensional_is_refused(domain):
     diagram = PowerDiagram.from_keys([[1, 0], [-1, 0], [0, 3]])
-    match = "`domain` must be a Box, Polytope or WholeSpace; got "
-    with pytest.raises(DtypeError, match=match + type(domain).__name__):
+    match = "`domain` must be a Box, Polytope or WholeSpace, or its text; got "
+    kind = "Segment" if isinstance(domain, str) else type(domain).__name__
+    with pytest.raises(DtypeError, match=match + kind):
         diagram.cells(domain)
     with pytest.raises(DtypeError, match=match):
         Polytope([[1, 1]], [0]).intersection(domain)
