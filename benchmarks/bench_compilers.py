@@ -104,11 +104,20 @@ def tables() -> Iterator[Table]:
     shares = [f"found / certified, {epsilon:g}" for epsilon in EPSILONS]
     yield Table(
         "Networks compiled to transformers",
-        ("network", "parameters", "nonzeros for each", "plain", "hard error", *shares, "CPU s"),
+        (
+            "network",
+            "parameters",
+            "nonzeros per parameter",
+            "plain construction",
+            "hard error",
+            *shares,
+            "CPU s",
+        ),
         rows,
-        """Random weights, the box [-1, 1]^d. For each parameter of a network so many weights of the
-        transformer are not zero; beside it those of the plain construction (one-hot positions,
-        units padded to k pieces, one more part for the output). Then the error of the hard
-        transformer, and for each epsilon the largest error of the soft one that a search finds, as
-        a part of the certified one. CPU seconds are those of compiling it.""",
+        """Networks with random weights on the box [-1, 1]^d. The table gives the number of nonzero
+        weights of the transformer per parameter of the network, and the same for the plain
+        construction (one-hot positions, units padded to k pieces, and a last feed-forward layer for
+        the output). The next columns are the error of the hard transformer and, for each epsilon,
+        the largest error of the soft transformer that a search finds, as a fraction of the
+        certified error. CPU seconds are for compiling the network.""",
     )

@@ -155,9 +155,10 @@ def tables() -> Iterator[Table]:
         ("network", "hard bound", *(f"epsilon {e:g}" for e in EPSILONS), "CPU s"),
         rows,
         """Random networks, depth x width, on [-1, 1]^6: Gaussian weights of variance 2/n ("he"),
-        what PyTorch begins with ("torch"), the first after some steps of training, maxout units of
-        so many pieces. For each epsilon the coldest temperature that is chosen, and the largest
-        error a search finds, as a part of the certified one. Refused: the bound on float64 rounding
-        of the hard transformer exceeds epsilon. CPU seconds are those of the slowest
+        PyTorch's initial weights ("torch"), the "he" networks after a few training steps
+        ("trained"), and maxout networks with the given number of pieces per unit. For each epsilon,
+        the table gives the lowest temperature chosen, and the largest error that a search finds as
+        a fraction of the certified error. An entry "refused" means that the bound on the float64
+        rounding of the hard transformer exceeds epsilon. CPU seconds are for the slowest
         compilation.""",
     )

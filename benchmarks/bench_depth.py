@@ -80,13 +80,14 @@ def tables() -> Iterator[Table]:
         rows.append(row(f"2->[8] x 8, no biases{where}", relu(2, 8, 8, bias=0.0), domain))
     yield Table(
         "Deep, narrow and degenerate networks",
-        ("networks", "cells", "us for a cell", "left to integers"),
+        ("networks", "cells", "us per cell", "left to integers"),
         rows,
-        f"""CPU microseconds for a cell, counted, the model prepared before; the last column is the
-        number of signs that neither floats nor twice their precision decided. At most {MOST} cells
-        of each network; one network in the first seven rows, {NETWORKS} in the others. On all of
-        space, regions with fewer units on than dimensions reach to infinity along directions in
-        which all forms after them are bounded; units with the weights of another, or the opposite
-        ones, share its wall; and without biases all forms are multiples of one where one unit is
-        on. All that is seen from the units, without arithmetic.""",
+        f"""CPU microseconds per cell for counting; the model is built in advance. The last column
+        is the number of signs that neither floats nor twice their precision decided. At most {MOST}
+        cells of each network are counted, in one network for each of the first seven rows and in
+        {NETWORKS} networks for each of the others. On the whole space, regions with fewer active
+        units than dimensions are unbounded, along directions in which all later forms are bounded.
+        A unit with the same weights as another unit, or the opposite weights, shares its wall.
+        Without biases, all forms are multiples of a single form where one unit is active. The
+        search detects all these cases from the units, without arithmetic.""",
     )

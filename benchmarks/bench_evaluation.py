@@ -93,9 +93,10 @@ def tables() -> Iterator[Table]:
         "Models at points",
         ("model", "numpy, points/s", "output", "signature", "cell", "soft", "undecided by floats"),
         rows,
-        f"""{N_POINTS} Gaussian points. Points a second of a plain evaluation in numpy, and how many
-        times as long as that the exact questions take: the output where winners are proved, who
-        wins, in which cell a point lies, and the soft model.""",
+        f"""{N_POINTS} Gaussian points. The first column is the number of points per second for a
+        plain evaluation in numpy. The next four columns give the time of other computations
+        relative to it: the output with proven winners, the signature, the cell that contains the
+        point, and the output of the soft model.""",
     )
     rows = []
     for name, model in models[:2]:
@@ -130,9 +131,10 @@ def sampling() -> Table:
         )
         rows.append((name, len(points) / named, n_samples / seconds, sampled.distinct))
     return Table(
-        "Cells met by random points",
-        ("model", "signatures/s", "points/s in all", "cells met"),
+        "Cells found by random points",
+        ("model", "signatures/s", "points/s overall", "cells found"),
         rows,
-        """Signatures a CPU second at uniform points of a square, proved; and `sample_regions`, all
-        together: points drawn, named and counted.""",
+        """Proven signatures per CPU second at uniform points of a square, and points per CPU second
+        for all of `sample_regions`, which draws the points, computes their signatures and counts
+        them.""",
     )

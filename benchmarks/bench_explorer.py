@@ -96,9 +96,9 @@ def tables() -> Iterator[Table]:
             rows.append((f"a weight of 2->[{width}] x 3", *slide(tab, 100)))
         browser.close()
     yield Table(
-        "The explorer while something is dragged",
-        ("what is dragged", "frame", "answer", "painting"),
+        "The explorer during dragging",
+        ("dragged object", "frame", "answer", "painting"),
         rows,
-        """Milliseconds in Chromium, without a graphics card, the median and what 95 % stay below:
-        from one frame to the next, from a movement to its exact answer, and painting alone.""",
+        """Milliseconds in Chromium without a graphics card, as the median and the 95th percentile:
+        from one frame to the next, from a movement to its exact answer, and for painting alone.""",
     )

@@ -68,12 +68,12 @@ def tables() -> Iterator[Table]:
         peer = min(peer_seconds(peer, points, mask) for peer in (separates, combines))
         rows.append((kind, n_keys, dim, int(mask.sum()), ours, peer, peer / ours, certify, verify))
     yield Table(
-        "Which keys can ever win, with certificates",
+        "Keys that can win, with certificates",
         ("keys", "N", "d", "extreme", "CPU s", "HiGHS", "ratio", "certified", "verified"),
         rows,
-        f"""All in CPU seconds. HiGHS solves one linear program for each key, without a proof; its
-        time is that of {N_TIMED} keys, multiplied. The last columns are those of finding a
-        certificate for every key, and of checking them all.""",
+        f"""All times are CPU seconds. HiGHS solves one linear program per key, without a proof; its
+        time is extrapolated from {N_TIMED} keys. The last two columns are the times for finding a
+        certificate for every key and for verifying all certificates.""",
     )
 
 

@@ -175,13 +175,14 @@ def row(name: str, f: Any, box: Box, points: np.ndarray) -> list[object]:
 
 def tables() -> Iterator[Table]:
     """Yield errors and bounds."""
-    words = "onnxruntime", "torch", "bound", "soft", "bound", "input", "compiled, s", "bounded, s"
+    words = "onnxruntime", "torch", "bound", "soft", "bound", "input", "compile, s", "bound, s"
     yield Table(
         "Compiled functions in float32",
         ("function, pieces", "as", *words),
         [row(*one) for one in functions()],
-        """The largest error of the exported float32 module that 400 points find, in onnxruntime and
-        in torch; the proven bound; the same for the soft transformer with an error of 1e-5; and how
-        far rounding the input to float32 alone moves the function: all in parts of its largest
-        value. Then the CPU seconds of compiling it and of the bound.""",
+        """The table gives the largest error of the exported float32 module at 400 points, in
+        onnxruntime and in torch, and the proven bound; the same for the soft transformer with an
+        error of 1e-5; and the change of the function if only the input is rounded to float32. All
+        errors are relative to the largest value of the function. The last two columns are the CPU
+        seconds for compiling the function and for computing the bound.""",
     )

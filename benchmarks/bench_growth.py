@@ -135,15 +135,16 @@ def tables() -> Iterator[Table]:
         *rows("transformer, 8 keys", "units", [(n, transformer(8, n)) for n in keys]),
     ]
     yield Table(
-        "Growth of the cost of a cell",
+        "Growth of the cost per cell",
         ("model", "size", "cells", "stored", "exponent", "counted", "exponent", "integers"),
         found,
-        f"""CPU microseconds for a cell, the model prepared before, and the exponents: log2 of the
-        cost over that of half the size. Between {LEAST} and {MOST} cells, where searches stop. The
-        last column is the number of signs left to integers. Regions found one after the other
-        differ in few winners: the scores of the next layer are updated by as many rows of weights,
-        those of later layers by as many rows of effects, each corrected by the units that changed
-        since it was last used. Bounds on rounding grow with depth much faster than rounding does;
-        where a sign is undecided, or a vertex known to too few digits, the forms on the path are
-        composed again in twice the precision, and last in integers.""",
+        f"""CPU microseconds per cell for models built in advance, and growth exponents: log2 of the
+        cost divided by the cost at half the size. Each search stops at {MOST} cells. If a model has
+        fewer than {LEAST} cells, several models are measured. The last column is the number of
+        signs left to integers. Consecutive regions differ in few winners. The search therefore
+        updates the scores of the next layer with one row of weights per changed winner, and the
+        scores of later layers with one row of effects per changed winner, each corrected by the
+        units that changed since its last use. Bounds on rounding errors grow with depth much faster
+        than the errors do. If a sign is undecided, or a vertex is not known to enough digits, the
+        forms on the path are recomposed in twice the precision and finally in integers.""",
     )

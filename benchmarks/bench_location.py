@@ -95,14 +95,21 @@ def tables() -> Iterator[Table]:
         times = 1e6 * slow / N_FEW, *(1e6 * t / n_points for t in (first, again))
         ratio = slow / N_FEW * n_points / first
         rows.append((name, part.n_cells, f"{undecided:.0%}", *times, n_points / first, ratio))
-    columns = "open in float64", "inequalities", "first call", "again", "points/s", "ratio"
+    columns = (
+        "undecided in float64",
+        "inequalities",
+        "first call",
+        "second call",
+        "points/s",
+        "ratio",
+    )
     yield Table(
-        "In which cell a point lies",
+        "The cell that contains a point",
         ("model", "cells", *columns),
         rows,
-        f"""CPU microseconds for each of {N_POINTS} points, a tenth of them at depth 40. The other
-        way finds the signature of a point, then all inequalities of that cell in integers; the
-        ratio is to that. The second column is the share of points that float64 leaves open; numbers
-        of several limbs decide those. The hats are zero on most cells, which is found out once for
-        each cell.""",
+        f"""CPU microseconds per point for {N_POINTS} points, or a tenth of them for the network
+        with 40 layers. The reference method ("inequalities") finds the signature of a point and
+        then checks all inequalities of that cell in integers; the ratio compares the first call
+        with it. The column "undecided in float64" is the share of points that numbers of several
+        limbs decide. The hats are zero on most cells; this is determined once per cell.""",
     )

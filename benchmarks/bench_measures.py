@@ -85,14 +85,22 @@ def tables() -> Iterator[Table]:
         times.append(cpu_seconds(partial(exactly, part, few))[1] / len(few))
         n_open = sum(len(part._measured(question).left_open) for question in (1, 2, 4))
         rows.append((name, n, stored_bytes(part), *(1e6 * t for t in times), n_open))
-    questions = "volumes", "witnesses", "balls", "a point", "exact volume", "left open"
+    questions = (
+        "volumes",
+        "witnesses",
+        "balls",
+        "locate a point",
+        "exact volume",
+        "left to integers",
+    )
     yield Table(
-        "Volumes, points inside and largest balls",
+        "Volumes, interior points and largest balls",
         ("model", "cells", "bytes", "stored", *questions),
         rows,
-        f"""CPU microseconds for a cell, on [-1, 1]^d unless said otherwise, and the bytes that are
-        kept of it. All are found from the lines, or facets, of the cells, composed again, with
-        proofs; the last column says how many answers were left to integers. A point is located
-        among {N_POINTS}, an exact volume is timed on {N_FEW} cells. Volumes in space are sums over
-        simplices, whose number grows with the dimension.""",
+        f"""CPU microseconds per cell, on [-1, 1]^d unless stated otherwise, and bytes stored per
+        cell. All quantities are computed with proofs from the recomposed lines or facets of the
+        cells. The last column is the number of answers left to integers. The time to locate a point
+        is the average over {N_POINTS} points, and the time of an exact volume the average over
+        {N_FEW} cells. In three or more dimensions, a volume is a sum over simplices, whose number
+        grows with the dimension.""",
     )

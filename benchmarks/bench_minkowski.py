@@ -60,7 +60,8 @@ def tables() -> Iterator[Table]:
         "Large Minkowski sums",
         ("d", "H", "N", "vertices", "CPU s", "Qhull, CPU s", "ratio"),
         rows,
-        """Vertices of the sum of H sets of N points in d dimensions, Gaussian, rounded to four
-        digits. Ours is exact and proves every refusal; scipy's Qhull is given all sums, or the sums
-        with one set after the other, of vertices only.""",
+        """Vertices of the sum of H sets of N points in d dimensions; the points are Gaussian and
+        rounded to four digits. hardmax is exact and proves every rejection of a candidate. scipy's
+        Qhull gets either all sums of points, or the sums of the vertices found so far with one
+        further set at a time.""",
     )

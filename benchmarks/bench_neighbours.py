@@ -58,8 +58,8 @@ def tables() -> Iterator[Table]:
         "Neighbours and regions in the plane",
         ("model", "cells", *columns),
         rows,
-        f"""CPU microseconds for a cell, medians of {N_SEEDS} models: cells stored, then all pairs
-        of neighbours, the walls between them, and regions. The last columns are the times of
-        finding the cells with their neighbours, and with their regions, as multiples of finding the
-        cells alone.""",
+        f"""CPU microseconds per cell, as medians of {N_SEEDS} models, for storing the cells, and
+        then for finding all pairs of neighbours, the walls between them, and the regions. The last
+        two columns are the times for finding the cells with their neighbours and with their
+        regions, relative to finding the cells alone.""",
     )

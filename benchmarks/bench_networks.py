@@ -128,7 +128,7 @@ def searched(net: GraphNetwork, domain: Segment | Slice) -> tuple[int, int, int,
     return part.n_cells, part.n_pieces, part.found.n_exact, seconds, memory
 
 
-COLUMNS = "network", "domain", "cells", "pieces", "asked of integers", "CPU s", "MB"
+COLUMNS = "network", "domain", "cells", "pieces", "decided in integers", "CPU s", "MB"
 
 
 def tables() -> Iterator[Table]:
@@ -158,10 +158,11 @@ def tables() -> Iterator[Table]:
         "Networks of any shape",
         COLUMNS,
         rows,
-        """Random weights and images of random pixels: segments between two images, and parts of
-        the plane through three, at the corner of the first. SyReNN (float32, nothing certified) is
-        given the network of strided convolutions as dense matrices; the other two do not fit
-        there.""",
+        """Networks with random weights and images of random pixels. The domains are segments
+        between two images, and parts of the plane through three images, at the corner of the first.
+        SyReNN (float32, without certificates) requires dense layers with ReLUs between them. It
+        therefore runs only on the network with strided convolutions, which are converted to dense
+        matrices.""",
     )
     rows = []
     for name, net in (("LeNet", small), ("ResNet-8", large)):
@@ -172,5 +173,6 @@ def tables() -> Iterator[Table]:
         "The cell of one image",
         ("network", "inputs", "maxima", "CPU s"),
         rows,
-        "Most of it are the norms of the gradients of all units by all inputs.",
+        """Most of the time is spent on the norms of the gradients of all units with respect to all
+        inputs.""",
     )

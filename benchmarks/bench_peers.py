@@ -86,13 +86,14 @@ def in_space(programs: Programs) -> Table:
             found.append((f"{peer}, all of space", one, space))
         rows += rows_of(f"{name}, {len(nets)} networks", found)
     return Table(
-        "Networks in space, beside other programs",
-        ("networks", "program", "cells", "CPU s", "cells/s", "hardmax is faster by"),
+        "Networks in space, compared with other programs",
+        ("networks", "program", "cells", "CPU s", "cells/s", "time / hardmax"),
         rows,
-        f"""Gaussian float32 weights, the box [-5, 5]^d or all of space, models prepared before.
-        hardmax proves every sign and stores vertices and maps. Edge subdivision (after Berzins) is
-        written afresh in numpy, without any proof, and counts; relucent and parx find facets as
-        well, and are stopped at {_MOST_CELLS} cells of the first network.""",
+        f"""Gaussian float32 weights, on the box [-5, 5]^d or on the whole space; models are built
+        in advance. hardmax proves every sign and stores vertices and maps. Edge subdivision (after
+        Berzins) is our own implementation in numpy, which only counts and proves nothing. relucent
+        and parx also find facets; they are stopped after {_MOST_CELLS} cells of the first
+        network.""",
     )
 
 
@@ -116,11 +117,12 @@ def who_is_right(programs: Programs) -> Table:
         said = [one.cells or one.remark for one in found]
         rows.append((name, f"{truth}, {far}", *said, *[None] * (6 - len(said))))
     return Table(
-        "Who counts right",
+        "Correctness of counts in the plane",
         ("network", "truth", *("hardmax", "SyReNN", "edges", "clipping", "relucent", "parx")),
         rows,
-        """Cells on [-5, 5]^2 and on the plane, confirmed by certificates; then what programs find:
-        relucent and parx on the plane, the others on the square.""",
+        """The second column is the number of cells on [-5, 5]^2 and on the plane, confirmed by
+        certificates. The other columns are the counts that the programs find: relucent and parx on
+        the plane, the others on the square.""",
     )
 
 
@@ -159,13 +161,13 @@ def along_segments(programs: Programs) -> Table:
         found = [("hardmax", ours, ours), ("hardmax, maps too", maps, ours)]
         rows += rows_of(f"{name}, {n} segments", [*found, ("SyReNN", theirs, ours)])
     return Table(
-        "Many segments through one network, beside SyReNN",
-        ("network", "program", "pieces", "CPU s", "pieces/s", "hardmax is faster by"),
+        "Many segments through one network, compared with SyReNN",
+        ("network", "program", "pieces", "CPU s", "pieces/s", "time / hardmax"),
         rows,
-        """Gaussian float32 weights and ends, models prepared before. hardmax stores ends, names of
-        the breakpoints and signatures, every sign proven, and composes the affine maps of the
-        pieces when they are asked for, from slopes and offsets; SyReNN stores breakpoints and their
-        images, at the cost of a product with one more column.""",
+        """Gaussian float32 weights and endpoints; models are built in advance. hardmax proves every
+        sign and stores the endpoints, the names of the breakpoints and the signatures. On request,
+        it computes the affine maps of the pieces as slopes and offsets. SyReNN stores the
+        breakpoints and their images, which costs a product with one more column.""",
     )
 
 
@@ -186,11 +188,12 @@ def right_segments(programs: Programs) -> Table:
         said = [f"{sum(n)}, right on {np.equal(n, truth).sum()}" for n in (ours, counts)]
         rows.append((name, sum(truth), said[0], theirs[0].remark or said[1]))
     return Table(
-        "Who counts right on segments",
+        "Correctness of counts on segments",
         ("network", "pieces", "hardmax", "SyReNN"),
         rows,
-        """100 segments between lattice points through networks with weights and biases in -2..2:
-        all pieces, confirmed by certificates, and on how many segments a program is right.""",
+        """100 segments between lattice points, through networks with integer weights and biases
+        from -2 to 2. The table gives the total number of pieces, confirmed by certificates, and the
+        number of segments on which each program is right.""",
     )
 
 

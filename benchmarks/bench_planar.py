@@ -130,12 +130,20 @@ def tables() -> Iterator[Table]:
         rows.append((name, len(networks), n_cells, stored, counted, f"{later:.2%}", rational))
     yield Table(
         "Cells in the plane",
-        ("model", "models", "cells", "stored/s", "counted/s", "not by floats", "by integers"),
+        (
+            "model",
+            "models",
+            "cells",
+            "stored/s",
+            "counted/s",
+            "undecided by floats",
+            "left to integers",
+        ),
         rows,
-        """Cells in a CPU second on [-5, 5]^2, models prepared before: stored with polygons and
-        affine maps, or only counted. Then the share of signs that floats alone did not decide, and
-        how many of them were left to integers. Transformers have 8 keys, two heads and 8 units in
-        each block.""",
+        """Cells per CPU second on [-5, 5]^2 for models built in advance, either stored with
+        polygons and affine maps or only counted. The last columns are the share of signs that
+        floats alone did not decide, and the number of signs left to integers. The transformers have
+        8 keys, two heads and 8 units in each block.""",
     )
     rows = []
     plane, space = (64, 512, 1024, 2048, 4096), (64, 512)
@@ -153,9 +161,9 @@ def tables() -> Iterator[Table]:
                 rows.append((*(names if n_keys == 64 else ("", "")), n_keys, found, *each))
     yield Table(
         "One head with many keys",
-        ("", "offsets", "keys", "cells", "us for a cell", "ns for a key or cell"),
+        ("", "offsets", "keys", "cells", "us per cell", "ns per key or cell"),
         rows,
-        """CPU time, stored. In the plane cells are found by walking from one winner to the next;
-        where few keys win, reading them is what costs. Without offsets, and where these are those
-        of one query, all forms are equal in one point.""",
+        """CPU time for storing the cells. In the plane, cells are found by walking from one winner
+        to the next. If few keys win, most of the time is spent reading the keys. Without offsets,
+        or with the offsets of a single query, all forms are equal at one point.""",
     )

@@ -58,14 +58,15 @@ def diagrams() -> Table:
         assert n_active == visible
         rows.append((name, n_active, 1e3 * ours, 1e3 * clipped, 1e3 * theirs, ours / theirs))
     return Table(
-        "Power diagrams",
-        ("sites", "cells", "ours", "in a box", "Qhull", "ours / Qhull"),
+        "Power diagrams, compared with Qhull",
+        ("sites", "cells", "hardmax", "in a box", "Qhull", "hardmax / Qhull"),
         rows,
-        """CPU milliseconds from arrays on, who wins, neighbours, vertices and cells included; then
-        the cells clipped to a box. Ours is exact, and right where Qhull's rounded hull of lifted
-        sites fails: sites on a lattice or a circle, repeated, of any magnitude. Both find a hull by
-        insertion. The vertices of clipped cells are worked out one cell at a time, in space in
-        integers. Keys have no offsets.""",
+        """CPU milliseconds, starting from arrays, for the winning sites, neighbours, vertices and
+        cells, and then for clipping the cells to a box. hardmax is exact, and also correct where
+        Qhull's rounded hull of lifted sites fails: for sites on a lattice or a circle, repeated
+        sites, and sites of any magnitude. Both programs find a hull by insertion. The vertices of
+        clipped cells are computed cell by cell, in integers from three dimensions on. The keys have
+        no offsets.""",
     )
 
 
@@ -84,8 +85,8 @@ def wide_boxes() -> Table:
         part, seconds = cpu_seconds(lambda d=domain: enumerate_regions(model, d), 5)
         tight = tight or seconds
         rows.append((name, part.n_cells, 1e3 * seconds, seconds / tight))
-    columns = "domain", "cells", "CPU ms", "times the first"
-    return Table("Regions of a head of 3000 keys", columns, rows)
+    columns = "domain", "cells", "CPU ms", "relative to the first row"
+    return Table("Regions of a head with 3000 keys", columns, rows)
 
 
 def orders() -> Table:
@@ -100,7 +101,7 @@ def orders() -> Table:
         found, seconds = cpu_seconds(lambda d=diagram, k=k: order_k_diagram(d, k), rounds)
         rows.append((n_keys, dim, k, found.n_cells, seconds, found.n_cells / seconds))
     columns = "sites", "d", "k", "cells", "CPU s", "cells/s"
-    words = "The sets of k nearest sites, of Gaussian ones."
+    words = "The cells on which the set of the k nearest sites is constant, for Gaussian sites."
     return Table("Diagrams of order k", columns, rows, words)
 
 

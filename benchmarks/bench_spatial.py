@@ -142,17 +142,25 @@ def tables() -> Iterator[Table]:
         tree = stored / tree_rate(networks[0], box)
         row = count, counted, stored, adjacent, stored / adjacent
         rows.append((name, *row, f"{parked:.2%}", tree))
-    columns = "counted/s", "stored/s", "with neighbours/s", "times stored", "integers", "split tree"
+    columns = (
+        "counted/s",
+        "stored/s",
+        "with neighbours/s",
+        "neighbours / stored",
+        "left to integers",
+        "/ split tree",
+    )
     yield Table(
         "Cells in space",
         ("model", "cells", *columns),
         rows,
-        f"""Cells in a CPU second, {N_SEEDS} models each, prepared before: counted; stored (winners,
-        maps, vertices, facets); and stored with every pair of cells that share a facet and the
-        walls between them, and how many times as long as storing that takes (the three take turns).
-        Then the share of signs left to integers, and how many times as fast as the split tree,
-        which decides all of them in integers, storing is. Where cells are counted, those of the
-        last layer are not made, unless walls coincide or cells are unbounded. Models with heads
-        jump at their walls, where facets overlap without being equal: the cells beyond are listed
-        on each facet.""",
+        f"""Cells per CPU second for {N_SEEDS} models each, built in advance. The first three rates
+        are for counting the cells; for storing them with winners, maps, vertices and facets; and
+        for storing them with every pair of cells that share a facet and the walls between these.
+        The next column is the time of the third task divided by that of the second (the three tasks
+        are timed in turns). The last columns are the share of signs left to integers, and the speed
+        of storing relative to the split tree, which decides all signs in integers. For counting,
+        the cells of the last layer are not constructed, unless walls coincide or cells are
+        unbounded. Models with heads jump at their walls, where facets can overlap without being
+        equal; there, the cells on the other side are listed for each facet.""",
     )

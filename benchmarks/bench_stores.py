@@ -290,11 +290,11 @@ def tables() -> Iterator[Table]:
         "Searches in memory and into folders",
         ("network", "search", "cells", "CPU us", "cells/s", "bytes", "MB"),
         rows,
-        """CPU microseconds for a cell, its bytes in memory or on disk, cells in a second by the
-        clock, and the most memory of the process that searches. Every search is a process of its
-        own, and that of a store loads pyarrow. Folding networks (`benchmarks/random_networks.py`)
-        fold both coordinates of the unit square again and again, and have narrow layers and many
-        cells.""",
+        """CPU microseconds per cell, bytes per cell in memory or on disk, cells per second of
+        wall-clock time, and the peak memory of the searching process. Every search runs in a
+        separate process; a search into a store also loads pyarrow. Folding networks
+        (`benchmarks/random_networks.py`) fold both coordinates of the unit square repeatedly, and
+        have narrow layers and many cells.""",
     )
     yield from steady_tables()
 
@@ -309,8 +309,8 @@ def steady_tables() -> Iterator[Table]:
         found[way] = n_cells, n_bytes, *spent
     alone = found["store"]
     yield Table(
-        "Two workers in a search of some ten seconds",
-        ("search", "cells", "CPU us", "of these, who asked", "seconds", "times one worker"),
+        "Two workers in a search of about ten seconds",
+        ("search", "cells", "CPU us", "calling process", "seconds", "speedup"),
         [
             [
                 way,
@@ -322,9 +322,10 @@ def steady_tables() -> Iterator[Table]:
             ]
             for way, (n_cells, _, seconds, own, others) in found.items()
         ],
-        """A folding network with 4 layers of 16 units, into a folder: CPU microseconds for a cell,
-        of all processes and of the one that was asked, which with one worker and with threads is
-        the only one; seconds by the clock, and how much shorter that is than with one worker.""",
+        """A search for the cells of a folding network with 4 layers of 16 units, into a folder. The
+        table gives CPU microseconds per cell, for all processes and for the calling process, which
+        is the only process with one worker or with threads; wall-clock seconds; and the speedup
+        over one worker.""",
     )
     n_cells, n_bytes, _, own, _ = found["store, 2 processes"]
     yield cluster_table(
@@ -346,16 +347,16 @@ def cluster_table(seconds: float, own: float, gigabytes: float) -> Table:
         ("", ""),
         [
             ("CPU time of the jobs, minutes", seconds / 60),
-            ("CPU time of the process that was asked, seconds", own),
-            ("so many cores it keeps busy", seconds / own),
-            (f"on {N_CORES} cores, seconds", lasts),
-            ("shards of at most 131 072 cells", int(np.ceil(1e9 / 131_072))),
-            ("what travels to the process that was asked and is written by it, GB", gigabytes),
-            ("so many of them a second, MB", 1e3 * gigabytes / lasts),
+            ("CPU time of the calling process, seconds", own),
+            ("number of cores that it keeps busy", seconds / own),
+            (f"time on {N_CORES} cores, seconds", lasts),
+            ("number of shards of at most 131 072 cells", int(np.ceil(1e9 / 131_072))),
+            ("data sent to the calling process and written by it, GB", gigabytes),
+            ("data per second, MB", 1e3 * gigabytes / lasts),
         ],
-        """From the table before, if all cores are as this one, and network and disk keep up. Cells
-        of this network are found more quickly than any others: with wider layers jobs take longer
-        for a cell, and one process keeps more cores busy.""",
+        """Extrapolated from the previous table, if all cores are like this one, and if network and
+        disk keep up. The cells of this network are found faster than those of any other. With wider
+        layers, jobs take longer per cell, and one process keeps more cores busy.""",
     )
 
 

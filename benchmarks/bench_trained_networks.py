@@ -124,7 +124,7 @@ def tables() -> Iterator[Table]:
         images, kinds = shapes(1000, side, n_channels, 2)
         with torch.no_grad():
             right = module(torch.from_numpy(images)).argmax(1).numpy() == kinds
-        share.append(f"{right.mean():.1%} by the {name}")
+        share.append(f"{right.mean():.1%} ({name})")
         chosen = [int(np.flatnonzero(kinds == kind)[0]) for kind in (0, 3, 6)]
         pictures = images[chosen].reshape(3, -1).astype(np.float64)
         net = from_torch(module, input_shape=(n_channels, side, side))
@@ -137,8 +137,9 @@ def tables() -> Iterator[Table]:
         "Trained networks of any shape",
         COLUMNS,
         rows,
-        f"""Images of ten kinds of shapes on a black ground; PyTorch's initial weights, and those
-        after training with Adam, when {" and ".join(share)} of new images are seen right. Segments
-        and parts of the plane through three images of different kinds. Where images are black, or
-        of one colour, windows are multiples of each other, and ties are decided exactly.""",
+        f"""Images of ten kinds of shapes on a black background. The networks have PyTorch's initial
+        weights, or weights trained with Adam, with an accuracy on new images of
+        {" and ".join(share)}. The domains are segments between images of different kinds, and parts
+        of the plane through three such images. Where images are black or have a single colour,
+        windows are multiples of each other, and ties are decided exactly.""",
     )

@@ -48,7 +48,7 @@ def proved_count(model: Any, domain: Any) -> int:
 
 
 def planes(programs: Programs) -> list[Comparison]:
-    """ReLU networks on the square [-3, 3]^2: wide, deep, and degenerate ones."""
+    """Wide, deep and degenerate ReLU networks on the square [-3, 3]^2."""
     cases = [
         ("2->[16, 16]", gaussian(65, 2, 16, 16), 4.0, 0.5),
         ("2->[32] x 3", gaussian(66, 2, 32, 32, 32), 4.0, 0.9),
@@ -81,7 +81,7 @@ def _plane(
 
 
 def spaces(programs: Programs) -> list[Comparison]:
-    """ReLU networks on all of space, in two to four dimensions."""
+    """ReLU networks on the whole space, in two to four dimensions."""
     cases = [
         ("R^2 -> [16, 16]", gaussian(65, 2, 16, 16)),
         ("R^3 -> [12, 12]", gaussian(67, 3, 12, 12)),
@@ -102,7 +102,7 @@ def _space(programs: Programs, case: str, net: Weights) -> Comparison:
 
 
 def segments(programs: Programs) -> list[Comparison]:
-    """Pieces along one and ten segments through a network; only SyReNN finds these as well."""
+    """Pieces along one and ten segments through a network. Only SyReNN finds them as well."""
     cases = [
         ("784->[256] x 4", gaussian(5, 784, *[256] * 4), 1.0),
         ("2->[64] x 6", gaussian(5, 2, *[64] * 6), 5.0),
@@ -134,7 +134,7 @@ def _along(
 
 
 def transformers(programs: Programs) -> list[Comparison]:
-    """Hard transformers on a square: no other program counts them, and samples miss some."""
+    """Hard transformers on a square. No other program counts their cells, and samples miss some."""
     found = []
     box = Box([-HALF_WIDTH] * 2, [HALF_WIDTH] * 2)
     points = np.random.default_rng(0).uniform(-HALF_WIDTH, HALF_WIDTH, (200_000, 2))
@@ -172,7 +172,7 @@ def _sampled_cells(model: HardTransformer, points: np.ndarray) -> int:
 
 
 def extreme_keys(programs: Programs) -> list[Comparison]:
-    """Which keys can ever win: N keys in d dimensions."""
+    """The keys that win for some query, among N keys in d dimensions."""
     found = []
     for kind, n_keys, dim, hull in (
         ("gaussian", 4096, 3, True),
@@ -215,7 +215,7 @@ def _one_program_per_key(points: np.ndarray, truth: int) -> Measured:
 
 
 def minkowski(programs: Programs) -> list[Comparison]:
-    """Vertices of sums of H Gaussian point sets of N points in d dimensions."""
+    """Vertices of sums of H Gaussian sets of N points in d dimensions."""
     found = []
     for (dim, n_sets, n_points), peer, name, least in (
         ((4, 3, 7), all_sums, "Qhull, all sums", None),
@@ -236,7 +236,7 @@ def minkowski(programs: Programs) -> list[Comparison]:
 
 
 def products(programs: Programs) -> list[Comparison]:
-    """Max-plus products of n x n matrices; the count is the number of entries that are right."""
+    """Max-plus products of n x n matrices; the count is the number of correct entries."""
     found = []
     for n in (256, 1024):
         rng = np.random.default_rng(0)
@@ -286,7 +286,7 @@ def _gemm_product(a: np.ndarray, b: np.ndarray) -> list[tuple[str, Callable[[], 
 
 
 def diagrams(programs: Programs) -> list[Comparison]:
-    """Power diagrams: how many of the sites own a cell, with neighbours, vertices and cells."""
+    """Power diagrams, with neighbours and vertices. The count is the number of nonempty cells."""
     found = []
     for n_sites, dim, kind, least in (
         (1000, 2, "uniform", 0.2),
@@ -353,7 +353,7 @@ def _of_outcome(program: str, found: Outcome) -> Measured:
 
 SECTIONS: Sequence[tuple[str, str, Section]] = (
     ("Cells of ReLU networks in the plane", "cells", planes),
-    ("Cells of ReLU networks on all of space", "cells", spaces),
+    ("Cells of ReLU networks on the whole space", "cells", spaces),
     ("Pieces along a segment", "pieces", segments),
     ("Cells of hard transformers", "cells", transformers),
     ("Keys that can win", "keys", extreme_keys),

@@ -34,7 +34,7 @@ _PICTURE = "../docs/images/growth.svg"
 Growth = Sequence[tuple[str, list[int], list[float]]]
 """For each program its name, the cells of every network and the CPU seconds it took."""
 
-_GROWN = "Networks 2->[w, w, w] on the square; where a program counts wrongly it has no mark."
+_GROWN = "Networks 2->[w, w, w] on the square. A wrong count has no mark."
 _SET_UP = 300
 """Up to so many cells set-up counts."""
 
@@ -253,7 +253,7 @@ def _faster_ones(tables: Sequence[tuple[str, str, str, list[Comparison]]]) -> st
         if (ratio := comparison.ratio(one)) is not None and ratio < 1.0
     ]
     said = "; ".join(f"{name} on {case}, {1 / ratio:.3g} times" for name, case, ratio in ratios)
-    return f"Where others are right and faster: {said or 'nowhere'}."
+    return f"Cases in which another program is correct and faster: {said or 'none'}."
 
 
 def _entries(comparison: Comparison, one: Measured) -> Sequence[Any]:

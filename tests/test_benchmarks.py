@@ -69,12 +69,12 @@ def test_the_markdown_names_wrong_counts_and_missing_programs():
         ["", "SyReNN", "", "", "not there", ""],
     ]
     assert "*`python -m benchmarks.page`; today.*" in text
-    assert "faster: nowhere." in text
+    assert "faster: none." in text
 
 
 def test_the_page_says_where_others_are_faster():
     tables = [("Cells", "cells", "", [Comparison("a", 92, (OURS, Measured("peer", 92, 0.125)))])]
-    words = "Where others are right and faster: peer on a, 4 times."
+    words = "Cases in which another program is correct and faster: peer on a, 4 times."
     assert words in _markdown({}, tables, [])
     assert words in _body({}, tables, [], [])
 
