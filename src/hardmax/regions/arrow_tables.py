@@ -67,7 +67,8 @@ _BY_CELL = ("signatures", "maps", "map_radii")
 _BY_VERTEX = ("vertices", "directions", "walls")
 # Three to seven dimensions: one for each cell, each facet, and each tie.
 _OF_FACETS = ("blurs", "facets", "ties")
-_DTYPES = ("uint8", "uint16", "int32", "int64", "float32", "float64")
+_INTEGERS, _FLOATS = ("uint8", "uint16", "int32", "int64"), ("float32", "float64")
+_OF_FLOATS = ("maps", "map_radii", "vertices", "directions", "blurs")
 _ARROW_NAMES = {"float": "float32", "double": "float64"}
 _Arrays = dict[str, tuple[AnyArray, AnyArray | None]]
 
@@ -293,7 +294,8 @@ def _read_header(text: bytes) -> dict[str, Any]:
     if not (isinstance(decisions, list) and len(decisions) == 3 and _are_counts(decisions)):
         raise ValueError("`decisions` must be three counts")
     for name, (dtype, shape) in shapes.items():
-        is_known = name in _BY_CELL + _BY_VERTEX + _OF_FACETS and dtype in _DTYPES
+        dtypes = _FLOATS if name in _OF_FLOATS else _INTEGERS
+        is_known = name in _BY_CELL + _BY_VERTEX + _OF_FACETS and dtype in dtypes
         if not (is_known and isinstance(shape, list) and len(shape) <= 2 and _are_counts(shape)):
             raise ValueError(f"unknown column {name!r:.60} of {dtype!r:.60} and {shape!r:.60}")
     return header
@@ -525,7 +527,7 @@ def _refuse_other_columns(
     if cells.starts is not None:
         _require("vertices", np.diff(cells.starts) >= least)
     # The search finds cells in this order, and neighbours are found by it.
-    if engine in ("planar", "spatial") and not _is_ascending(cells.signatures):
+    if engine in ("planar", "spatial") and not is_ascending(cells.signatures):
         raise ValueError("cells must be different, in the order of their signatures")
 
 
@@ -541,7 +543,7 @@ def _refuse_impossible_numbers(cells: CellArrays) -> None:
             raise ValueError(f"{name} must be numbers")
 
 
-def _is_ascending(signatures: AnyArray) -> bool:
+def is_ascending(signatures: AnyArray) -> bool:
     """Say whether each row comes after the one before, compared entry by entry."""
     before, behind = signatures[:-1], signatures[1:]
     is_less = np.zeros(len(before), dtype=bool)

@@ -331,11 +331,11 @@ def _norms_of(cell: CellForms, gaps: "_Gaps") -> tuple[_Norms, FloatArray, BoolA
         of_slots[:, moved] = _joined(of_slots[:, moved], values[moved])
         slots = gaps.columns[paired]
         parts = np.where(is_moved[slots][:, :, np.newaxis], values[slots], 0.0)
-        with np.errstate(over="ignore", invalid="ignore"):
+        with np.errstate(over="ignore", invalid="ignore", under="ignore"):
             difference = np.einsum("ijk,ij->ik", parts, gaps.slopes[paired])
         of_pairs = _joined(of_pairs, difference)
         weight[inputs] = np.where(is_moved[network.outputs], values[network.outputs].T, 0.0)
-    with np.errstate(over="ignore", invalid="ignore"):
+    with np.errstate(over="ignore", invalid="ignore", under="ignore"):
         low, high = (np.abs(gaps.slopes) * norms[gaps.columns] for norms in of_slots)
         low, high = low.sum(axis=1) / UP, high.sum(axis=1) * UP + TINY
     low[paired], high[paired] = of_pairs
@@ -362,7 +362,7 @@ def _map_of(
         form = exact.form_of(outputs[k : k + 1], np.ones(1), np.zeros(0))
         rounded, _ = nearest_of_scaled(form)
         weight[:, k], bias[k] = rounded[:-1], rounded[-1]
-        with np.errstate(over="ignore", invalid="ignore"):
+        with np.errstate(over="ignore", invalid="ignore", under="ignore"):
             off[k] = enclose_norms(nearest_error(rounded[np.newaxis, :-1]))[1][0]
     return weight, bias, off
 
@@ -444,7 +444,7 @@ class _Distances:
         `gradient_columns` do not.
         """
         part, cell = self._gaps.only(i), self._cell
-        with np.errstate(over="ignore", invalid="ignore"):
+        with np.errstate(over="ignore", invalid="ignore", under="ignore"):
             found = gradient_of(cell.network, cell.winners, part.columns[0], part.slopes[0])
         low, high = (float(bounds[0]) for bounds in enclose_norms(found[np.newaxis]))
         if high == inf or self._norms.low[i] / 2.0 > high or low / 2.0 > self._norms.high[i]:

@@ -32,7 +32,7 @@ from hardmax.regions._stores.manifests import (
     read_shard,
     writing,
 )
-from hardmax.regions.arrow_tables import load_partition, parse_stored_domain
+from hardmax.regions.arrow_tables import is_ascending, load_partition, parse_stored_domain
 from hardmax.regions.cells import CellArrays, CellFacets, LazyCellArrays, WallNames
 from hardmax.regions.certificate_format import REFUSALS
 from hardmax.regions.certificate_parts import PartContext, PartEnds, part_contexts, part_ends
@@ -284,6 +284,12 @@ def _joined(part: StoredPartition) -> dict[str, Any]:
             )
     if not pieces:
         return _no_cells(part.network)
+    for shard, before, behind in zip(part._manifest.shards[1:], pieces, pieces[1:], strict=False):
+        if not is_ascending(np.stack([before.signatures[-1], behind.signatures[0]])):
+            raise RecordFormatError(
+                "`path` must hold cells that follow one another from shard to shard; the first "
+                f"cell of {part.folder / shard.file} does not come after the cells before it."
+            )
     first = pieces[0]
     arrays = {name: _concatenated([getattr(piece, name) for piece in pieces]) for name in _ARRAYS}
     names = first.wall_names

@@ -210,7 +210,9 @@ def _bundle_scores(bundle: FormBundle, query: Enclosed) -> Enclosed:
 def _decided(bundle: FormBundle, scores: Enclosed, named: bool, marks: _Marks) -> Enclosed:
     """What hard groups contribute, `(n_points, n, width)`; undecided rows are marked open."""
     values, radii = scores
-    candidates = values + radii >= (values - radii).max(axis=2, keepdims=True)
+    # What overflows has no finite radius, and stays open.
+    with np.errstate(over="ignore", invalid="ignore"):
+        candidates = values + radii >= (values - radii).max(axis=2, keepdims=True)
     n_candidates = candidates.sum(axis=2)
     spread = np.where(candidates, radii, 0.0).max(axis=2)
     # Several candidates of radius 0 are exactly tied.

@@ -114,7 +114,9 @@ def coinciding_forms(
 def _close_groups(layer: ArgmaxLayer, probe: Enclosed) -> list[int]:
     """The groups with forms of equal gain that a probe may not tell apart."""
     values, radii = probe.values[0], probe.radii[0]
-    low, high = values - radii, values + radii
+    # What overflows is above nothing: its group stays doubtful.
+    with np.errstate(over="ignore", invalid="ignore"):
+        low, high = values - radii, values + radii
     sizes = np.diff(layer.starts)
     found: list[int] = []
     for size in np.unique(sizes[sizes > 1]).tolist():

@@ -312,8 +312,9 @@ class GraphNetwork:
     def _values(self, points: FloatArray) -> FloatArray:
         values = np.zeros((self.n_slots, len(points)))
         values[: self.dim_in] = points.T
-        for node in self.nodes:
-            node.apply(values)
+        with np.errstate(over="ignore", invalid="ignore", under="ignore"):
+            for node in self.nodes:
+                node.apply(values)
         return np.ascontiguousarray(values[self.outputs].T)
 
     @cached_property

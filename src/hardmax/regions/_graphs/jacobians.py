@@ -75,7 +75,7 @@ def cell_constants(network: GraphNetwork, winners: AnyArray) -> FloatArray:
     """Return the $c_i$ of all slots on a cell, rounded: what they would be at 0."""
     values = np.zeros((network.n_slots, 1))
     for node, won in with_winners(network, winners):
-        with np.errstate(over="ignore", invalid="ignore"):
+        with np.errstate(over="ignore", invalid="ignore", under="ignore"):
             constants = _linear(node, won, values, is_absolute=False)
             if isinstance(node, Maxima):
                 added = node.sign * node.offsets[node.starts[:-1] + won]
@@ -101,7 +101,7 @@ def gradient_errors(network: GraphNetwork, winners: AnyArray, norms: FloatArray)
             n_terms = node.kernel.shape[0] * node.kernel.shape[1]
         elif isinstance(node, SparseMap):
             n_terms = int(np.diff(node.starts).max(initial=0))
-        with np.errstate(over="ignore", invalid="ignore"):
+        with np.errstate(over="ignore", invalid="ignore", under="ignore"):
             shares = errors + 2.0 * (n_terms + 4) * _UNIT * norms[:, np.newaxis]
             bounds = _linear(node, won, shares, is_absolute=True) * UP + TINY
         errors[node.slots] = np.where(np.isnan(bounds), np.inf, bounds)

@@ -24,8 +24,6 @@ from hardmax.verify._fast.refusals import RefusedError, check_refusals
 from hardmax.verify._fast.shares import check_in_shares
 
 
-# The error bounds allow for underflow.
-@np.errstate(under="ignore")
 def check_certificate(network: ArgmaxNetwork, certificate: Certificate, workers: int) -> None:
     """Check that a certificate proves its claim about a network.
 
