@@ -110,12 +110,16 @@ debug: $(READY)  ## build the core for stepping through (docs/core.md); use it w
 # The interpreter is not built with the sanitizers, so their libraries are loaded first; its own
 # allocator would hide the ends of small arrays, and what it keeps until the end is no leak. What they
 # say is written past Python, and must not be captured. The other builds are compared with the one for
-# releases, which cannot be made with the sanitizers loaded.
-sanitize: $(READY)  ## run the core's tests with checked addresses and behaviour (needs GCC)
+# releases, which cannot be made with the sanitizers loaded. Then files are forged (docs/core.md), of
+# other random numbers every day; an allocation that is too large fails as it does without sanitizers.
+FUZZ_SECONDS ?= 600
+FUZZ_SEED ?= $(shell date +%Y%m%d)
+SANITIZED = HARDMAX_BUILD=sanitize PYTHONMALLOC=malloc ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1 \
+  LD_PRELOAD="$$($(COMPILER) -print-file-name=libasan.so) $$($(COMPILER) -print-file-name=libubsan.so)"
+sanitize: $(READY)  ## run the core's tests and a fuzzer with checked addresses and behaviour (needs GCC)
 	@$(BIN)/python -m hardmax._core
-	HARDMAX_BUILD=sanitize PYTHONMALLOC=malloc ASAN_OPTIONS=detect_leaks=0 \
-	  LD_PRELOAD="$$($(COMPILER) -print-file-name=libasan.so) $$($(COMPILER) -print-file-name=libubsan.so)" \
-	  $(BIN)/python -m pytest --capture=sys tests/core
+	$(SANITIZED) $(BIN)/python -m pytest --capture=sys tests/core
+	$(SANITIZED) $(BIN)/python -m tests.fuzz --seconds $(FUZZ_SECONDS) --seed $(FUZZ_SEED)
 
 wheel: explorer  ## build the sdist and the wheel in dist/
 	@$(call install,--group wheel)

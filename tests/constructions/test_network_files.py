@@ -124,6 +124,15 @@ def test_a_graph_is_compiled_as_what_it_is(tmp_path, name_):
     assert np.abs(compiled(x) - wanted).max() <= compiled.certified_error + 2e-6
 
 
+def test_a_clip_without_bounds_is_nothing(tmp_path):
+    path = tmp_path / "net.onnx"
+    nodes = [FIRST, ("Clip", ["h"], "c", {}), ("Relu", ["c"], "a", {}), LAST]
+    write_graph(path, nodes, CONSTANTS, dtype=F32)
+    assert repr(from_onnx(path)) == repr(load_network(path)) == "ReluNetwork(3 -> [5] -> 2)"
+    write_graph(path, [FIRST, ("Clip", ["h"], "y", {})], CONSTANTS, dtype=F32)
+    assert load_network(path)(POINTS[:1]).shape == (1, 5)
+
+
 def test_a_final_activation_is_kept(tmp_path):
     path = tmp_path / "net.onnx"
     nodes = [FIRST, ("Relu", ["h"], "a", {}), ("MatMul", ["a", "w1t"], "z", {})]

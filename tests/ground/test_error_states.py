@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 
 import hardmax as hm
+from hardmax.regions.certificate_parts import part_contexts, part_ends
+from hardmax.regions.certificates import make_part
 from tests.extreme_models import model_and_domain
 from tests.ground.examples import TAKES_LONG, prepare, public_examples
 
@@ -49,3 +51,60 @@ def test_regions_are_merged_where_floating_point_errors_raise():
     with np.errstate(all="raise"):
         part = hm.enumerate_regions(model, hm.Box([-2, -2], [2, 2]))
         assert part.n_regions <= part.n_cells
+
+
+MOST = float(np.finfo(np.float64).max)
+HUGE = [
+    hm.ReluNetwork([[[0.5]], [[1.0]]], [[MOST], [0.0]]),
+    hm.HardTransformer(
+        [
+            hm.Block(
+                [
+                    hm.AttentionHead(
+                        np.eye(2), [[0.3, 0.1], [0.7, 0.3]], np.eye(2), np.eye(2), None, [MOST] * 2
+                    )
+                ]
+            )
+        ]
+    ),
+]
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("state", ["warn", "raise"])
+@pytest.mark.parametrize("model", HUGE, ids=repr)
+def test_models_are_evaluated_where_their_scores_overflow(model, state):
+    with np.errstate(over=state, invalid=state):
+        model([0.3] * model.dim_in)
+        model.signature([0.3] * model.dim_in)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("scale", [2.0**-1074, 2.0**-540, 2.0**511, 2.0**1023])
+def test_graphs_are_evaluated_at_all_magnitudes_where_floating_point_errors_raise(scale):
+    build = hm.models.GraphBuilder()
+    hidden = build.relu(
+        build.multiply(build.input((2,)), scale * np.array([[1.0, 0.5], [1.0, -1]]))
+    )
+    network = build.finish(build.multiply(hidden, [[scale], [1.0]]))
+    usual = network([1e3, 1.0])
+    with np.errstate(all="raise"):
+        np.testing.assert_array_equal(network([1e3, 1.0]), usual)
+        hm.cell_at(network, [1e3, 1.0])
+
+
+@pytest.mark.parametrize("scale", [1.0, 2.0**-1060])
+def test_parts_of_certificates_are_verified_where_floating_point_errors_raise(scale):
+    rng = np.random.default_rng(0)
+    model = hm.ReluNetwork([scale * rng.normal(size=(2, 4)), np.ones((4, 1))])
+    domain = hm.Box([-2, -2], [2, 2])
+    cells = hm.enumerate_regions(model, domain).signatures
+    halves = np.split(cells, [len(cells) // 2])
+    ends = [part_ends(model.network, own, "tiling") for own in halves]
+    contexts = part_contexts(model.network, ends, "tiling")
+    with np.errstate(all="raise"):
+        parts = [
+            make_part(model.network, domain, own, context=context)
+            for own, context in zip(halves, contexts, strict=True)
+        ]
+        assert hm.verify_certificate(model, parts).n_cells == len(cells)

@@ -430,6 +430,17 @@ def _moved_corners(header, arrays):
     arrays["vertices"][1][1] = 1
 
 
+def _of_another_type(name, dtype):
+    def change(header, arrays):
+        # Only polygons have walls; polytopes have facets.
+        own = name if name in arrays else "facets"
+        array, starts = arrays[own]
+        arrays[own] = array.astype(dtype), starts
+        header["shapes"][own][0] = dtype
+
+    return change
+
+
 @pytest.mark.parametrize("dim", [2, 3])
 @pytest.mark.parametrize(
     "change",
@@ -446,6 +457,10 @@ def _moved_corners(header, arrays):
         _swapped_cells,
         _repeated_cells,
         _moved_corners,
+        _of_another_type("signatures", "float64"),
+        _of_another_type("walls", "float64"),
+        _of_another_type("vertices", "int64"),
+        _of_another_type("maps", "int32"),
     ],
 )
 def test_forged_columns_are_refused_when_they_are_read(change, dim):

@@ -843,3 +843,19 @@ def test_a_store_knows_its_share_of_the_volume(net, box, tmp_path, short_jobs, m
     while space.n_found == 0:
         space = enumerate_regions(net, WholeSpace(box.dim), store=tmp_path / "b", max_seconds=0.1)
     assert space.is_complete or np.isnan(space.explored)
+
+
+@pytest.mark.parametrize("domain", [SQUARE, Box([-2] * 3, [3] * 3)], ids=repr)
+def test_shards_that_share_cells_are_refused(domain, tmp_path, short_jobs):
+    model = NET if domain is SQUARE else gaussian_relu(1, [3, 6, 4])
+    enumerate_regions(model, domain, store=tmp_path)
+    fields = json.loads((tmp_path / manifests.MANIFEST).read_text())
+    shards = fields["shards"]
+    copied = {**shards[1], "file": "cells-999999.parquet"}
+    (tmp_path / copied["file"]).write_bytes((tmp_path / shards[1]["file"]).read_bytes())
+    n_cells = fields["n_cells"] + copied["n_cells"]
+    renewed(tmp_path, shards=[*shards, copied], n_cells=n_cells)
+    part = open_partition(tmp_path)
+    for question in (lambda: part.signatures, lambda: part.neighbours, part.certificate):
+        with pytest.raises(RecordFormatError, match="does not come after the cells before"):
+            question()

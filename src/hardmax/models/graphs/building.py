@@ -109,7 +109,8 @@ class GraphBuilder:
         return steps[::-1]
 
     def _made(self, x: Signal, step: Callable[[], Step], output: Signal) -> Signal:
-        if output.size:
+        # An activation that changes nothing returns the signal itself.
+        if output.size and not np.array_equal(output.ravel(), x.ravel()):
             self._steps[output.ravel().tobytes()] = x.ravel(), step
         return output
 

@@ -328,7 +328,10 @@ class RectifiedLine:
         values, scales, _, where, _ = self._run_between(
             run.index, first, run.prefix, run.outer
         ).rows
-        etas = np.array([[low_off, high_off]]) / length * RAISE
+        off = np.array([[low_off, high_off]])
+        # A share that underflows is not 0: only an end that is known exactly has none.
+        with np.errstate(under="ignore"):
+            etas = np.where(off > 0.0, off / length * RAISE + TINY, 0.0)
         return _Run(
             run.index, (values, scales, etas, where, ends.names), run.prefix, run.outer, True
         )
