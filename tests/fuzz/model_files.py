@@ -11,6 +11,15 @@ from pathlib import Path
 import numpy as np
 
 import hardmax as hm
+from hardmax.constructions import (
+    CompiledFunction,
+    CompiledTransformer,
+    Knots,
+    compile_cpwl,
+    compile_relu,
+    load_compiled,
+    load_function,
+)
 from hardmax.constructions.compilers.state_dicts import load_network
 from hardmax.errors import HardmaxError
 from tests.constructions.test_network_files import LAYERS, PROGRAMS
@@ -114,6 +123,18 @@ def state_dicts():
 
 
 @cache
+def compiled():
+    """Compiled transformers and functions."""
+    wide = [[[1.0, -1.0], [0.5, 2.0]], [[1.0], [0.5]]]
+    models = [
+        compile_relu([[[1.0, -1.0]], [[1.0], [0.5]]], hm.Box([-1.0], [1.0]), epsilon=0.01),
+        compile_relu(wide, hm.Box([-1.0] * 2, [1.0] * 2)),
+        compile_cpwl(Knots([0.0, 3.0, 4.0], [0.0, 1.0, 0.5]), hm.Box([0], [4])),
+    ]
+    return [written(lambda path, model=model: model.save(path)) for model in models]
+
+
+@cache
 def programs():
     """Modules of TorchScript."""
     return [written(write_network, LAYERS, program) for program in PROGRAMS]
@@ -147,7 +168,7 @@ def safetensors(arrays, change=lambda header: header):
 
 
 def forged_native(rng):
-    content = rng.choice(native())
+    content = rng.choice(compiled() if rng.random() < 0.15 else native())
     for _ in range(rng.choice([1, 1, 2])):
         content = with_other_model(rng, Case(content, ())).model
     return content if rng.random() < 0.9 else damaged(rng, content)
@@ -367,7 +388,7 @@ def used(rng, folder):
             hm.analyze_heads(model, TOKENS[:3])
         return "read"
     (path,) = folder.iterdir()
-    readers = [hm.load_model, load_network]
+    readers = [hm.load_model, load_network, load_compiled, load_function]
     if path.suffix == ".onnx":
         readers = [hm.load_model, load_network, hm.from_onnx]
     elif path.suffix == ".pt":
@@ -378,6 +399,9 @@ def used(rng, folder):
             model = read(path) if model is None or rng.random() < 0.5 else model
         except HardmaxError:
             continue
+    if isinstance(model, CompiledTransformer | CompiledFunction):
+        model(model.box.low + rng.random() * (model.box.high - model.box.low))
+        return "read"
     return "refused" if model is None else use_model(rng, model)
 
 

@@ -1,6 +1,7 @@
 """Forged files, one after the other: each is read or refused, soon and in little memory."""
 
 import random
+import re
 import resource
 import sys
 import tempfile
@@ -15,7 +16,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from hardmax.errors import HardmaxError
+from hardmax import errors
+from hardmax.errors import HardmaxError, TaskError
 
 MOST_SECONDS = 20.0
 """CPU time for one file; the searches and the questions of a trial have limits far below it."""
@@ -78,8 +80,9 @@ def attempt(
             with warnings.catch_warnings(), _error_state(rng):
                 warnings.simplefilter("error")
                 outcome = kind.used(rng, Path(folder))
-        except HardmaxError:
+        except HardmaxError as error:
             outcome = "refused"
+            wrong = _raw_failure(error)
         except Exception as error:
             outcome = "raised"
             wrong = "".join(traceback.format_exception(error)[-12:])
@@ -102,6 +105,13 @@ def attempts(
         outcomes[outcome] += 1
         findings += [finding] * (finding is not None)
     return outcomes, findings
+
+
+def _raw_failure(error: HardmaxError) -> str | None:
+    """Return the text of a `TaskError` that hides an exception of another library."""
+    named = re.findall(r"\b([A-Z]\w*(?:Error|Warning)):", str(error))
+    is_raw = isinstance(error, TaskError) and not all(hasattr(errors, name) for name in named)
+    return str(error) if is_raw else None
 
 
 def write(files: Files, folder: Path) -> None:
