@@ -9,6 +9,7 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -284,11 +285,12 @@ def _joined(part: StoredPartition) -> dict[str, Any]:
             )
     if not pieces:
         return _no_cells(part.network)
-    for shard, before, behind in zip(part._manifest.shards[1:], pieces, pieces[1:], strict=False):
+    for index, (before, behind) in enumerate(pairwise(pieces), 1):
         if not is_ascending(np.stack([before.signatures[-1], behind.signatures[0]])):
+            path = part.folder / part._manifest.shards[index].file
             raise RecordFormatError(
                 "`path` must hold cells that follow one another from shard to shard; the first "
-                f"cell of {part.folder / shard.file} does not come after the cells before it."
+                f"cell of {path} does not come after the cells before it."
             )
     first = pieces[0]
     arrays = {name: _concatenated([getattr(piece, name) for piece in pieces]) for name in _ARRAYS}
