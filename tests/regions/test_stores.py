@@ -664,6 +664,29 @@ def test_forged_polygons_are_refused(change, short_jobs):
         jobs.advance(job)
 
 
+@pytest.mark.parametrize(
+    "change", [lambda walls: walls[::-1].copy(), lambda walls: np.roll(walls, 1, axis=0)]
+)
+@pytest.mark.parametrize(
+    ("model", "domain"),
+    [
+        (integer_relu(2, [2, 6, 5]), WholeSpace(2)),
+        (integer_transformer(1, 2, 4, 2, n_blocks=2, repeat=True), WholeSpace(2)),
+        (integer_relu(1, [3, 4, 3]), Box([-2] * 3, [3] * 3)),
+        (integer_transformer(1, 3, 4, 2, n_blocks=2, repeat=True), WholeSpace(3)),
+    ],
+    ids=repr,
+)
+def test_forged_walls_are_refused_where_signs_are_decided_in_integers(
+    model, domain, change, short_jobs
+):
+    def changed(cell):
+        return cell._replace(walls=change(cell.walls))
+
+    with pytest.raises(RecordFormatError, match="`task` must be what is left of a search"):
+        jobs.advance(changed_task(model.network, domain, changed)._replace(seconds=5.0))
+
+
 def test_a_forged_stack_that_is_too_deep_is_refused(short_jobs):
     network, domain = gaussian_relu(1, [4, 5, 4]).network, Box([-2] * 4, [3] * 4)
     stack = read_stack(changed_task(network, domain, lambda cell: cell).task, network, 4)
@@ -843,6 +866,33 @@ def test_a_store_knows_its_share_of_the_volume(net, box, tmp_path, short_jobs, m
     while space.n_found == 0:
         space = enumerate_regions(net, WholeSpace(box.dim), store=tmp_path / "b", max_seconds=0.1)
     assert space.is_complete or np.isnan(space.explored)
+
+
+@pytest.mark.parametrize("counts", [False, True])
+def test_a_log_whose_steps_have_other_cells_than_their_shards_is_refused(
+    counts, tmp_path, monkeypatch, short_jobs
+):
+    log, lines = log_of(tmp_path, monkeypatch, n_kept=3)
+    if counts:
+        renewed(tmp_path, count_only=True)
+    before = json.loads((tmp_path / manifests.MANIFEST).read_text())["content"]
+    steps = [json.loads(line) for line in lines[:3]]
+    if not counts:
+        steps = [{**step, "shards": []} for step in steps]
+    log.write_bytes(chained(steps, before))
+    with pytest.raises(RecordFormatError, match=r"manifest\.log, line \d: .*`shards`"):
+        open_partition(tmp_path)
+
+
+def chained(steps, before):
+    """Write the lines of a log, with hashes that are right."""
+    lines = []
+    for step in steps:
+        fields = {name: value for name, value in step.items() if name != "content"}
+        fields["follows"] = before
+        before = manifests._content(fields, "")
+        lines.append(json.dumps({**fields, "content": before}).encode() + b"\n")
+    return b"".join(lines)
 
 
 @pytest.mark.parametrize("domain", [SQUARE, Box([-2] * 3, [3] * 3)], ids=repr)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from hardmax._ground.extras import load_extra
+from hardmax._ground.parquet_footers import read_footer
 from hardmax.errors import HardmaxError, RecordFormatError, SizeLimitError
 
 MOST_BYTES = 1 << 32
@@ -16,7 +17,9 @@ MOST_BYTES = 1 << 32
 _ROWS_PER_BYTE = 8
 """Rows that differ take a bit each at least, however they are compressed."""
 _MOST_CHUNKS = 1 << 20
-_WIDTHS = {"BOOLEAN": 1, "INT32": 4, "FLOAT": 4, "INT64": 8, "DOUBLE": 8}
+_WIDTHS, _FIXED = {0: 1, 1: 4, 2: 8, 4: 4, 5: 8}, 7
+"""Bytes of an entry by its physical type: truth values, int32, int64, float32, float64; bytes of a
+fixed length, whose schema has it."""
 
 
 def open_parquet(
@@ -39,11 +42,12 @@ def open_parquet(
     parquet = load_extra("pyarrow.parquet", extra=extra, purpose=purpose)
     size = Path(path).stat().st_size
     try:
+        # Before pyarrow looks at the footer: some that are damaged end the process.
+        n_rows, n_bytes = _announced(path)
         # No text in a footer is longer than the file.
         file = parquet.ParquetFile(
             path, thrift_string_size_limit=size + 1, page_checksum_verification=True
         )
-        n_rows, n_bytes = _announced(file.metadata)
     except Exception as error:
         raise _damaged(path, error) from None
     if n_rows > _ROWS_PER_BYTE * size:
@@ -73,27 +77,21 @@ def read_parquet(file: Any, path: str | os.PathLike[str]) -> Any:
         raise _damaged(path, error) from None
 
 
-def _announced(footer: Any) -> tuple[int, int]:
+def _announced(path: str | os.PathLike[str]) -> tuple[int, int]:
     """Return how many rows a footer announces, and how many bytes they take in memory at most."""
-    n_columns = footer.num_columns
-    if footer.num_row_groups * max(n_columns, 1) > _MOST_CHUNKS:
-        raise ValueError(f"it announces {footer.num_row_groups} groups of rows")
+    announced, groups = read_footer(path)
+    n_columns = max((len(group.chunks) for group in groups), default=0)
+    if len(groups) * max(n_columns, 1) > _MOST_CHUNKS:
+        raise ValueError(f"it announces {len(groups)} groups of rows")
     n_rows, n_bytes = 0, 0
-    for i in range(footer.num_row_groups):
-        group = footer.row_group(i)
-        n_rows += group.num_rows
-        for j in range(n_columns):
-            chunk = group.column(j)
-            numbers = chunk.num_values, chunk.total_uncompressed_size, group.num_rows
-            if min(numbers) < 0:
-                raise ValueError("it announces fewer than no values")
+    for group in groups:
+        n_rows += group.n_rows
+        for chunk in group.chunks:
             # A text is not longer than all texts of the column.
-            width = _WIDTHS.get(chunk.physical_type, chunk.total_uncompressed_size)
-            if chunk.physical_type == "FIXED_LEN_BYTE_ARRAY":
-                width = footer.schema.column(j).length
-            n_bytes += chunk.num_values * width + 8 * group.num_rows
-    if n_rows != footer.num_rows:
-        raise ValueError(f"it announces {footer.num_rows} rows in groups of {n_rows}")
+            width = chunk.width if chunk.type == _FIXED else _WIDTHS.get(chunk.type, chunk.n_bytes)
+            n_bytes += chunk.n_values * width + 8 * group.n_rows
+    if n_rows != announced:
+        raise ValueError(f"it announces {announced} rows in groups of {n_rows}")
     return n_rows, n_bytes
 
 

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from hardmax.errors import RecordFormatError
 from hardmax.exact.rounding import TINY, enclosed_quotient
 from hardmax.models._arithmetic.recomposition import RationalForms, chart_forms
 from hardmax.models.argmax import AffineMap, ArgmaxNetwork
@@ -177,11 +178,26 @@ class PlanarPath(ExactPath):
         a1, a2, c = self.difference(wall, refresh=refresh)
         return a1, a2, c, 0
 
+    def _polygon(self, names: list[Label], *, refresh: bool = True) -> list[Edge]:
+        """Put the polygon of a cell together from its walls.
+
+        Raises:
+            RecordFormatError: If an edge does not turn left into the next one: a file has this cell.
+        """
+        lines = [self.line([*name], refresh=refresh) for name in names]
+        whole = polygon(
+            [(line, name, i) for i, (line, name) in enumerate(zip(lines, names, strict=True))]
+        )
+        if any(edge.start[-1] <= 0 for edge in whole):
+            raise RecordFormatError(
+                "`task` must be what is left of a search; the walls of a cell do not bound it."
+            )
+        return whole
+
     def improve_top(self) -> None:
         """Replace the vertices of the cell on top by the nearest floats to the true ones."""
         _, (_, walls) = self.search.top()
-        lines = [self.line(wall, refresh=False) for wall in walls.tolist()]
-        whole = polygon([(line, (), i) for i, line in enumerate(lines)])
+        whole = self._polygon([tuple(wall) for wall in walls.tolist()], refresh=False)
         vertices = np.array([rounded_vertex(edge.start) for edge in whole])
         # What lies beyond all floats is written down as the largest one.
         vertices[np.isinf(vertices[:, 2]), :2] = sys.float_info.max
@@ -192,7 +208,7 @@ class PlanarPath(ExactPath):
         (layer, _, group), (edges, walls) = self.search.top()
         scores = self.scores(layer)
         names = [tuple(wall) for wall in walls.tolist()]
-        whole = polygon([(self.line([*name]), name, i) for i, name in enumerate(names)])
+        whole = self._polygon(names)
         parts = []
         for winner, part in self._parts(scores, layer, group, whole):
             rows, labels = np.empty((len(part), N_EDGE)), np.empty((len(part), 4), dtype=np.int32)

@@ -14,6 +14,8 @@ from typing import NamedTuple
 
 from flint import fmpz_mat
 
+from hardmax.errors import RecordFormatError
+
 Form = tuple[int, ...]
 
 
@@ -133,10 +135,19 @@ def _sign(form: Form, vertex: Form) -> int:
 
 
 def _meet(forms: Sequence[Form], mask: int) -> Form:
-    """Return the one point where the forms of a mask vanish."""
+    """Return the one point where the forms of a mask vanish.
+
+    Raises:
+        RecordFormatError: If there is no such point, or more than one: a file has this cell.
+    """
     dim = len(forms[0]) - 2
     tight = [list(form) for i, form in enumerate(forms) if mask >> i & 1]
-    reduced, scale, _ = fmpz_mat(tight).rref()
+    reduced, scale, rank = fmpz_mat(tight).rref()
+    # The last pivot is in column `dim - 1`, so the others are in those before.
+    if rank != dim or reduced[dim - 1, dim - 1] == 0:
+        raise RecordFormatError(
+            "`task` must be what is left of a search; the walls of a cell do not meet in a vertex."
+        )
     near = [-int(reduced[k, dim]) for k in range(dim)]
     far = [-int(reduced[k, dim + 1]) for k in range(dim)]
     row = [*near, *far, int(scale)]

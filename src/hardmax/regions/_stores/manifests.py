@@ -382,6 +382,8 @@ def _with_log(manifest: Manifest, content: str, path: Path, *, is_old: bool) -> 
         return manifest
     for number, step in enumerate(steps, 1):
         with _refused(path, advice, number):
+            n_stored = sum(shard.n_cells for shard in step.shards)
+            _require("shards", n_stored == (0 if manifest.count_only else step.n_cells))
             manifest = manifest.after(step)
     return replace(manifest, folded=last) if steps else manifest
 
