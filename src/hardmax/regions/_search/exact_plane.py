@@ -182,11 +182,10 @@ class PlanarPath(ExactPath):
         """Put the polygon of a cell together from its walls.
 
         Raises:
-            RecordFormatError: If an edge does not turn left into the next one: a file has this cell.
+            RecordFormatError: If two edges do not meet, or turn right: a file has this cell.
         """
-        lines = [self.line([*name], refresh=refresh) for name in names]
         whole = polygon(
-            [(line, name, i) for i, (line, name) in enumerate(zip(lines, names, strict=True))]
+            [(self.line([*name], refresh=refresh), name, i) for i, name in enumerate(names)]
         )
         if any(edge.start[-1] <= 0 for edge in whole):
             raise RecordFormatError(
