@@ -20,11 +20,14 @@ from hardmax.geometry.domain_text import domain_text
 from hardmax.geometry.domains import Box, Segment, Slice, WholeSpace
 from hardmax.models.networks import ReluNetwork
 from hardmax.models.storage import model_bytes
-from hardmax.regions._search import runs
+from hardmax.regions._search import plane, runs
 from hardmax.regions._search.explored import explored_text
+from hardmax.regions._search.plane_domains import planar_domain
+from hardmax.regions._search.searches import Task
 from hardmax.regions._stores import durable, jobs, manifests
 from hardmax.regions._stores.manifests import MODEL
 from hardmax.regions._stores.tasks import read_stack, stack_bytes
+from hardmax.regions.charted_domains import charted
 from hardmax.regions.engines import enumerate_regions
 from hardmax.regions.partition import Partition
 from hardmax.verify.checking import verify_certificate
@@ -129,9 +132,12 @@ def test_shards_can_be_queried(tmp_path, short_jobs):
 
 KILLED = """
 import sys
-from hardmax.regions._search import runs
+from hardmax.regions._search import plane, runs
 from hardmax.regions._search.explored import explored_text
+from hardmax.regions._search.plane_domains import planar_domain
+from hardmax.regions._search.searches import Task
 from hardmax.regions._stores import durable
+from hardmax.regions.charted_domains import charted
 from hardmax.regions.engines import enumerate_regions
 from hardmax.regions.partition import Partition
 from tests.regions.test_stores import SQUARE, gaussian_relu
@@ -685,6 +691,16 @@ def test_forged_walls_are_refused_where_signs_are_decided_in_integers(
 
     with pytest.raises(RecordFormatError, match="`task` must be what is left of a search"):
         jobs.advance(changed_task(model.network, domain, changed)._replace(seconds=5.0))
+
+
+def test_a_forged_task_that_knows_coincidences_of_no_layer_is_refused():
+    network = NET.network
+    cell = plane.search_domain(network, planar_domain(charted(SQUARE, 2), 2)).cell
+    winners = np.zeros(network.n_groups + 1, dtype=np.int32)
+    task = Task(0, False, winners, winners.astype(np.int8), cell, False)
+    assert read_stack(stack_bytes([task]), network, 2)
+    with pytest.raises(RecordFormatError, match=r"`task`.*places"):
+        read_stack(stack_bytes([task._replace(is_merged=True)]), network, 2)
 
 
 def test_a_forged_stack_that_is_too_deep_is_refused(short_jobs):
