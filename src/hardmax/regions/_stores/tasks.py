@@ -159,7 +159,7 @@ def _refuse_impossible(
     order = [task.layer for task in stack]
     _require("places", order == sorted(order) and order[0] >= 0 and order[-1] <= len(layers))
     _require("places", not any(task.is_part and task.layer == len(layers) for task in stack))
-    # Coincidences are known of the layer before.
+    # Merged forms belong to layers before the cell.
     _require("places", not any(task.is_merged and task.layer == 0 for task in stack))
     most_facets = _MOST_BYTES
     if first_walls is not None:
