@@ -17,11 +17,11 @@ from typing import NamedTuple
 import numpy as np
 
 from hardmax._ground.records import fingerprint
-from hardmax.cli.models import _with_network
 from hardmax.errors import RecordFormatError
 from hardmax.geometry.domains import Box, Segment, WholeSpace
 from hardmax.models.argmax import AffineMap, ArgmaxLayer, ArgmaxNetwork
 from hardmax.models.heads import AttentionHead
+from hardmax.models.model_arguments import read_network
 from hardmax.models.networks import MaxoutNetwork
 from hardmax.models.storage import model_bytes, model_from_bytes
 from hardmax.models.tensor_files import content_hash
@@ -111,7 +111,7 @@ SUBJECTS = {
 
 
 def network_of(model):
-    return getattr(_with_network(model), "network", _with_network(model))
+    return read_network(model)
 
 
 @cache

@@ -134,10 +134,32 @@ def compiled():
     return [written(lambda path, model=model: model.save(path)) for model in models]
 
 
+IMAGES = [
+    """h = torch.relu(torch.conv2d(x, self.w0, self.b0, [1, 1], [1, 1], [1, 1], 1))
+m = torch.max_pool2d(h, [2, 2], [2, 2], [0, 0], [1, 1], False)
+return torch.linear(torch.flatten(m, 1, -1), self.w1, self.b1)""",
+    """h = torch.conv2d(x, self.w0, self.b0, [1, 1], [1, 1], [1, 1], 1)
+a = torch.add(torch.leaky_relu(h, 0.25), h, alpha=2)
+c = torch.cat([a, torch.neg(h)], 1)
+for i in range(3):
+  c = torch.mul(c, 0.5)
+m = torch.mean(c, [2, 3], False)
+return torch.max(m, torch.mul(m, 0.5))""",
+    """h = torch.conv2d(x, self.w0, self.b0, [1, 1], [1, 1], [1, 1], 1)
+v = torch.view(torch.adaptive_avg_pool2d(h, [2, 2]), [-1, 8])
+return torch.clamp(torch.linear(v, self.w1, self.b1), -1., 1.)""",
+]
+"""Programs for images of 4 by 4 pixels."""
+
+
 @cache
 def programs():
-    """Modules of TorchScript."""
-    return [written(write_network, LAYERS, program) for program in PROGRAMS]
+    """Modules of TorchScript: chains of layers, and networks of other shapes."""
+    rng = np.random.default_rng(2)
+    kernels = [(rng.normal(size=(2, 1, 3, 3)), rng.normal(size=2))]
+    kernels.append((rng.normal(size=(3, 8)), rng.normal(size=3)))
+    found = [written(write_network, LAYERS, program) for program in PROGRAMS]
+    return found + [written(write_network, kernels, program) for program in IMAGES]
 
 
 @cache
@@ -321,6 +343,8 @@ WORDS = [
     *("9223372036854775807", "[1,2]", "(x,x)", "''", "inf", "-0.5", "0.20000000000000001"),
     *("torch.relu", "torch.linear", "torch.addmm", "torch.abs", "torch.t", "torch.cat"),
     *("torch.clamp", "torch.reshape", "torch.conv2d", "torch.flatten", "torch.add", "torch.mul"),
+    *("torch.view", "torch.expand", "torch.split", "torch.mean", "torch.max", "x.shape"),
+    *("for i in range(100000):\n ", "range", "1000000", "[1000000000]", "i", "-100"),
 ]
 
 
@@ -388,11 +412,17 @@ def used(rng, folder):
             hm.analyze_heads(model, TOKENS[:3])
         return "read"
     (path,) = folder.iterdir()
-    readers = [hm.load_model, load_network, load_compiled, load_function]
+    given = {
+        "input_shape": rng.choice([None, (1, 4, 4), (3,), (1, 1000, 1000), (0,), (2**40,)]),
+        "activations": rng.choice([None, None, "relu", "leaky_relu(0.5)", ["relu", "abs"]]),
+    }
+    given = {name: value for name, value in given.items() if rng.random() < 0.5}
+    readers = [hm.load_model, lambda path: hm.load_model(path, **given), load_network]
+    readers += [load_compiled, load_function]
     if path.suffix == ".onnx":
         readers = [hm.load_model, load_network, hm.from_onnx]
     elif path.suffix == ".pt":
-        readers = [load_network]
+        readers = readers[:3]
     model = None
     for read in readers:
         try:

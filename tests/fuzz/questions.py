@@ -5,10 +5,10 @@ from contextlib import suppress
 import numpy as np
 
 import hardmax as hm
-from hardmax.cli.models import _with_network
 from hardmax.errors import HardmaxError, SizeLimitError
 from hardmax.models.evaluation import forward
 from hardmax.models.graphs.graph_networks import GraphNetwork
+from hardmax.models.model_arguments import read_network
 from hardmax.models.storage import model_bytes
 from hardmax.regions.charted_domains import as_domain
 from hardmax.regions.graph_partitions import GraphPartition
@@ -42,7 +42,7 @@ SHORT = ("n_affine_maps", "affine_maps", "exact_map", "witnesses", "locate")
 
 def use_model(rng, model):
     """Evaluate a model, search it on a domain, ask about its cells, prove them and save it."""
-    network = _with_network(model)
+    network = read_network(model) if isinstance(model, hm.AttentionHead) else model
     dim = network.dim_in
     generator = np.random.default_rng(rng.randrange(1000))
     points = generator.normal(size=(3, dim)) * rng.choice([1.0, 1.0, 1e-3, 1e6, 1e300])
