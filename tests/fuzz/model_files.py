@@ -5,6 +5,7 @@ import json
 import struct
 import tempfile
 import zipfile
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
@@ -192,7 +193,9 @@ def safetensors(arrays, change=lambda header: header):
 def forged_native(rng):
     content = rng.choice(compiled() if rng.random() < 0.15 else native())
     for _ in range(rng.choice([1, 1, 2])):
-        content = with_other_model(rng, Case(content, ())).model
+        # A file that was changed before may have nothing left to be changed.
+        with suppress(*BROKEN):
+            content = with_other_model(rng, Case(content, ())).model
     return content if rng.random() < 0.9 else damaged(rng, content)
 
 
