@@ -297,7 +297,7 @@ def test_every_kind_of_domain_is_read(tmp_path):
     [
         (
             ["--domain", "box:1,-1"],
-            "`--domain` must be a domain, as 'box:-1,1^2' is; in 'box:1,-1'",
+            "`--domain` must be a domain, such as 'box:-1,1^2'. In 'box:1,-1'",
         ),
         (["--domain", "cube"], "got 'cube'"),
         (["--domain", "box:-1,1^3"], "`--domain` must lie in R^2"),

@@ -121,11 +121,17 @@ def test_the_exact_rows_of_a_box_are_its_inequalities():
 
 
 def test_bad_slices_and_lines_are_refused():
-    with pytest.raises(ArgumentError, match="`directions` must be independent; got 2 vectors"):
+    with pytest.raises(
+        ArgumentError, match="`directions` must be linearly independent; got 2 vectors"
+    ):
         Slice([0.0, 0.0], [[1.0, 2.0], [2.0, 4.0]])
-    with pytest.raises(ArgumentError, match="`directions` must be independent"):
+    with pytest.raises(
+        ArgumentError, match="`directions` must be linearly independent; got 1 vector of rank 0"
+    ):
         Slice([0.0, 0.0], [[0.0, 0.0]])
-    with pytest.raises(ArgumentError, match="`box` must have one dimension for each"):
+    with pytest.raises(
+        ArgumentError, match="`box` must have dimension 1, the number of directions"
+    ):
         Slice([0.0, 0.0], [[1.0, 2.0]], BOX)
     with pytest.raises(DtypeError, match="`box` must be a Box"):
         Slice([0.0, 0.0], [[1.0, 2.0]], Segment([0.0], [1.0]))

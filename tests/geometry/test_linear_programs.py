@@ -10,7 +10,7 @@ from scipy.optimize import linprog
 from scipy.sparse import csr_array
 
 from hardmax.geometry import linear_programs
-from hardmax.geometry.linear_programs import _enumerated, largest_height, maximise
+from hardmax.geometry.linear_programs import _solve_by_enumeration, largest_height, maximise
 from tests.sweeps import examples
 
 
@@ -46,7 +46,7 @@ def test_exact_programs_agree_with_the_enumeration_of_vertices(seed, dim, n):
     rng = np.random.default_rng(seed)
     a, k, c = rng.integers(-3, 4, (n, dim)), rng.integers(0, 3, n), rng.integers(0, 6, n)
     rows = [(*map(int, x), int(y), int(z)) for x, y, z in zip(a, k, c, strict=True)]
-    found, slow = largest_height(rows, dim), _enumerated(rows, dim)
+    found, slow = largest_height(rows, dim), _solve_by_enumeration(rows, dim)
     assert found.value == slow.value
     for *slope, weight, offset in rows:
         value = sum((x * y for x, y in zip(slope, found.point, strict=True)), Fraction(offset))
@@ -65,7 +65,7 @@ def test_exact_programs_agree_with_the_enumeration_of_vertices(seed, dim, n):
 def test_a_solver_that_errs_cannot_make_an_exact_program_wrong(monkeypatch, basis):
     # The largest y with y <= t, y <= 3 - t, y <= 1 is 1; 0 <= t <= 3 give worse vertices.
     rows = [(1, 1, 0), (-1, 1, 3), (0, 1, 1), (1, 1, 5), (1, 0, 0), (-1, 0, 3)]
-    monkeypatch.setattr(linear_programs, "_proposed_basis", lambda rows, dim: (basis, []))
+    monkeypatch.setattr(linear_programs, "_propose_basis", lambda rows, dim: (basis, []))
     assert largest_height(rows, 1).value == 1
 
 

@@ -5,7 +5,7 @@ import pytest
 
 from hardmax.exact.dyadic import scaled_integers
 from hardmax.geometry.convex_hulls import limbs
-from hardmax.geometry.descriptions import rounded_points
+from hardmax.geometry.descriptions import round_points
 from hardmax.geometry.domains import Box
 from hardmax.geometry.planar_envelopes import meeting_point, planar_envelope
 from hardmax.geometry.polytopes import Polytope, domain_rows
@@ -107,7 +107,7 @@ def test_winners_pairs_and_vertices_are_those_of_the_double_description(family):
         assert found.pairs.tolist() == sorted(pairs)
         exact = [found.exact_vertex(k) for k in range(len(found.triples))]
         assert sorted(exact) == sorted(wanted.vertices)
-        np.testing.assert_array_equal(found.vertices, rounded_points(exact, 2))
+        np.testing.assert_array_equal(found.vertices, round_points(exact, 2))
 
 
 def domains(rng):

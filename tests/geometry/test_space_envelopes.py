@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from hardmax.exact.dyadic import scaled_integers
-from hardmax.geometry.descriptions import rounded_points
+from hardmax.geometry.descriptions import round_points
 from hardmax.geometry.space_envelopes import space_envelope
 from hardmax.tropical.coefficients import like_terms
 from hardmax.tropical.diagrams.power_cells import upper_envelope
@@ -114,7 +114,7 @@ def compare(rows, dim):
     assert found.pairs.tolist() == sorted(pairs.tolist())
     vertices = [found.exact_vertex(k) for k in range(len(found.points.simplices))]
     assert sorted(vertices) == sorted(wanted.vertices)
-    assert found.vertices.tolist() == rounded_points(vertices, dim).tolist()
+    assert found.vertices.tolist() == round_points(vertices, dim).tolist()
     cells = space_cells(found, np.arange(len(rows)))
     assert list(map(description, cells)) == [
         description(wanted.cell(j, rivals)) for j in wanted.owners

@@ -1,6 +1,6 @@
-"""Convex polyhedra: cones, extreme points, halfspaces, polytopes, Minkowski sums.
+"""Convex polyhedra: domains, extreme points, polytopes, Minkowski sums and normal fans.
 
-Domains, `Polytope`, `extreme_points` and `minkowski_vertices` are in `hardmax` itself.
+The domain classes, `Polytope`, `extreme_points` and `minkowski_vertices` are in `hardmax` itself.
 """
 
 from hardmax._ground.public_names import attach

@@ -1,4 +1,4 @@
-r"""The Cayley embedding: several polytopes as one, whose middle section is their Minkowski sum."""
+r"""The Cayley embedding: one polytope whose middle section is the Minkowski sum of several."""
 
 from collections.abc import Iterable
 
@@ -10,26 +10,29 @@ from hardmax.typing import ArrayLike, FloatArray
 
 
 def cayley_embedding(point_sets: Iterable[ArrayLike]) -> FloatArray:
-    r"""Place point sets $A_1, \dots, A_H$ of $\mathbb{R}^d$ at the corners of a simplex.
+    r"""Return the Cayley embedding of point sets $A_1, \dots, A_H \subset \mathbb{R}^d$.
+
+    The embedding places each set at a corner of a simplex:
 
     $$\mathcal{C}(A_1, \dots, A_H) = \bigcup_{h=1}^{H} \{e_h\} \times A_h
       \subset \mathbb{R}^{H-1} \times \mathbb{R}^d,$$
 
-    with $e_1 = 0$ and $e_2, \dots, e_H$ the unit vectors. The coordinates are copied, not rounded.
+    where $e_1 = 0$ and $e_2, \dots, e_H$ are the unit vectors of $\mathbb{R}^{H-1}$. The
+    coordinates of the points are copied without rounding.
 
     Args:
-        point_sets: At least one set; each an array of shape `(n_points, dim)` with at least one
-            point, all of the same `dim`. The sizes may differ.
+        point_sets: At least one point set. Each is an array of shape `(n_points, dim)` with at
+            least one point; `dim` must be the same for all sets, `n_points` need not be.
 
     Returns:
-        The points of all sets, one set after another, shape `(n_points in all, H - 1 + dim)`.
+        The points of all sets in the given order, shape `(total_points, H - 1 + dim)`.
 
     Raises:
-        EmptyInputError: If there is no set, or one has no points.
-        ShapeMismatchError: If the dimensions differ.
+        EmptyInputError: If there is no point set, or a set has no points.
+        ShapeMismatchError: If the dimensions of the sets differ.
 
     References:
-        [HRS00]; Theorem V.2 of [SL26] asks for a simplicial one.
+        [HRS00]. Theorem V.2 of [SL26] assumes a simplicial Cayley polytope.
 
     Examples:
         >>> cayley_embedding([[[5.0], [6.0]], [[7.0]], [[8.0]]]).tolist()
@@ -45,16 +48,21 @@ def cayley_embedding(point_sets: Iterable[ArrayLike]) -> FloatArray:
 
 
 def cayley_polytope(point_sets: Iterable[ArrayLike]) -> Polytope:
-    r"""Return the hull of the Cayley embedding (see `cayley_embedding`), exactly.
+    r"""Return the convex hull of the Cayley embedding (see `cayley_embedding`), exactly.
 
-    *The Cayley trick.* Its section at $(\tfrac1H, \dots, \tfrac1H)$ is
-    $\tfrac1H (P_1 + \dots + P_H)$ with $P_h = \operatorname{conv} A_h$, and a face $F$ of the sum
-    is the section of one face, the hull of the summands of $F$. So the vertices of the sum are the
-    faces that have one vertex from each set: for two sets, the edges between them.
+    *The Cayley trick.* The section of this polytope at $(\tfrac1H, \dots, \tfrac1H)$ is
+    $\tfrac1H (P_1 + \dots + P_H)$ with $P_h = \operatorname{conv} A_h$. Each face $F$ of the sum
+    is the section of exactly one face, the hull of the summands of $F$. Hence the vertices of the
+    sum correspond to the faces with exactly one vertex from each set; for two sets, these are the
+    edges between the sets.
+
+    Args:
+        point_sets: The point sets, as for `cayley_embedding`.
 
     Examples:
-        A triangle and its negative make an octahedron; six of its edges join the two, and their sum
-        is a hexagon. Twice the same triangle makes a prism, with squares for facets.
+        The polytope of a triangle and its negative is an octahedron. Six of its edges join the two
+        triangles, so their sum is a hexagon. The polytope of two copies of one triangle is a prism,
+        which is not simplicial.
 
         >>> triangle = np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]])
         >>> octahedron = cayley_polytope([triangle, -triangle])

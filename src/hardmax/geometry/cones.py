@@ -1,17 +1,15 @@
-r"""Is an open polyhedral cone empty? Exact answers with a proof of either kind.
+r"""Exact decisions whether an open polyhedral cone is empty, with a proof of either answer.
 
-Gordan's theorem: of the two systems $R u > 0$ and $\lambda R = 0,\ \lambda \ge 0,\ \lambda \ne 0$
-exactly one has a solution. Every combinatorial question of the library that is not a plain
-comparison comes down to this one: whether a key can win, a term is active, a sum of vertices is
-a vertex. A compiled search proposes an answer in floating point, exact integers check it, and
-what rounding leaves open is decided by the same search in exact integers.
+Gordan's theorem: exactly one of the two systems $R u > 0$ and
+$\lambda R = 0,\ \lambda \ge 0,\ \lambda \ne 0$ has a solution. Most combinatorial questions of the
+library reduce to this one: whether a key can win, whether a term is active, whether a sum of
+vertices is a vertex. A compiled search proposes an answer in floating point, and exact integers
+check it. If the check fails, the same search runs in exact integers.
 
-**Wolfe's nearest point algorithm in exact integers** decides what floating point cannot.
-
-The same walk as the compiled kernel, on flint integers. Every major cycle strictly shortens the
-nearest point of a convex hull that is determined by its active rows, so no set of active rows
-comes twice and the walk ends, without any rule against cycling. It is asked
-only where the compiled candidate fails its exact check.
+**Wolfe's nearest point algorithm in exact integers** is this second search. It performs the same
+iteration as the compiled kernel, on flint integers. Each major cycle strictly shortens the nearest
+point, which the active rows determine. Hence no set of active rows occurs twice, and the iteration
+terminates without an anti-cycling rule.
 """
 
 from dataclasses import dataclass
@@ -28,13 +26,14 @@ from hardmax.typing import FloatArray, IntArray, WideArray
 
 @dataclass(frozen=True, eq=False)
 class NearestPoint:
-    r"""Where the walk ended: a separating direction, or the origin as a convex combination.
+    r"""The result of Wolfe's algorithm: a separating direction, or a dependence of the rows.
 
     Attributes:
         direction: If the origin is outside the hull, $u \in \mathbb{Z}^d$ with
             $\langle r_i, u \rangle > 0$ for every row; otherwise `None`.
-        support: The active rows, with linearly independent $(1, r_i)$.
-        multipliers: Positive integers; if the origin is inside, $\sum_i \lambda_i r_i = 0$.
+        support: Indices of the active rows $r_i$; the vectors $(1, r_i)$ are linearly independent.
+        multipliers: Positive integers $\lambda_i$, one per active row. If the origin is inside,
+            $\sum_i \lambda_i r_i = 0$.
     """
 
     direction: list[int] | None
@@ -46,8 +45,9 @@ def exact_nearest_point(rows: WideArray, start: list[int]) -> NearestPoint:
     r"""Separate the rows from the origin, or write the origin as their convex combination.
 
     Args:
-        rows: Shape `(n_rows, dim)` with at least one row, Python integers.
-        start: Rows to begin with; any selection is right, a good one saves cycles.
+        rows: Python integers, shape `(n_rows, dim)` with at least one row.
+        start: Indices of the rows to start with. Any selection gives a correct result; a good one
+            saves cycles.
 
     References:
         [Wol76].
@@ -61,7 +61,7 @@ def exact_nearest_point(rows: WideArray, start: list[int]) -> NearestPoint:
     """
     matrix = fmpz_mat(rows.tolist())
     table = rows.tolist()
-    support, weights = _independent(table, start or [0])
+    support, weights = _select_independent(table, start or [0])
     while True:
         support, weights = _project(table, support, weights)
         point = _combine(table, support, weights)
@@ -75,8 +75,8 @@ def exact_nearest_point(rows: WideArray, start: list[int]) -> NearestPoint:
         weights = [*weights, 0]
 
 
-def _independent(table: list[list[int]], start: list[int]) -> tuple[list[int], list[int]]:
-    """Keep the rows of `start` whose lifts are independent, with equal weights."""
+def _select_independent(table: list[list[int]], start: list[int]) -> tuple[list[int], list[int]]:
+    """Select rows of `start` with independent lifts, and give them equal weights."""
     chosen = list(dict.fromkeys(start))
     lifts = fmpz_mat([[1, *table[i]] for i in chosen]).transpose()
     reduced, _, rank = lifts.rref()
@@ -87,7 +87,7 @@ def _independent(table: list[list[int]], start: list[int]) -> tuple[list[int], l
 def _project(
     table: list[list[int]], support: list[int], weights: list[int]
 ) -> tuple[list[int], list[int]]:
-    """Minor cycles: move to the nearest point of the hull of some of the active rows."""
+    """Run the minor cycles: move to the nearest point of the hull of a subset of active rows."""
     current = [fmpq(w, sum(weights)) for w in weights]
     while True:
         lifts = fmpz_mat([[1, *table[i]] for i in support])
@@ -96,7 +96,7 @@ def _project(
         total = sum(solution, fmpq(0))
         target = [value / total for value in solution]
         if all(value > 0 for value in target):
-            return support, _cleared(target)
+            return support, _clear_denominators(target)
         step = min(
             w / (w - t) if w > t else fmpq(0)
             for w, t in zip(current, target, strict=True)
@@ -108,8 +108,8 @@ def _project(
         current = [moved[i] for i in kept]
 
 
-def _cleared(values: list[fmpq]) -> list[int]:
-    """Multiply positive rationals to coprime integers."""
+def _clear_denominators(values: list[fmpq]) -> list[int]:
+    """Scale positive rationals by a common factor to coprime integers."""
     common = fmpz(1)
     for value in values:
         common = common.lcm(value.q)
@@ -119,7 +119,7 @@ def _cleared(values: list[fmpq]) -> list[int]:
 
 
 def _combine(table: list[list[int]], support: list[int], weights: list[int]) -> list[int]:
-    """The combination of the active rows, divided by the common factor of its entries."""
+    """Return the combination of the active rows, divided by the gcd of its entries."""
     product = fmpz_mat([weights]) * fmpz_mat([table[i] for i in support])
     point = [int(value) for value in product.entries()]
     divisor = gcd(*point)
@@ -132,14 +132,16 @@ _FLOAT_BITS = 900
 
 @dataclass(frozen=True, eq=False)
 class ConeDecision:
-    r"""Whether $\{u : R u > 0\}$ is non-empty, with a proof.
+    r"""The decision whether $\{u : R u > 0\}$ is nonempty, with a proof.
 
     Attributes:
-        is_open: True if some $u$ has $\langle r_i, u \rangle > 0$ for every row.
-        direction: If open, such a $u$: shape `(dim,)`, Python integers.
-        support: If not open, the rows of the combination, at most `dim + 1` of them.
-        multipliers: If not open, positive integers $\lambda_i$ with
-            $\sum_i \lambda_i r_{\text{support}_i} = 0$.
+        is_open: True if the cone is nonempty: some $u$ has $\langle r_i, u \rangle > 0$ for every
+            row.
+        direction: If nonempty, such a $u$ as Python integers, shape `(dim,)`; otherwise `None`.
+        support: If empty, the indices of the rows of a positive dependence, at most `dim + 1`;
+            otherwise `None`.
+        multipliers: If empty, positive integers $\lambda_i$ with
+            $\sum_i \lambda_i r_{\text{support}_i} = 0$; otherwise `None`.
     """
 
     is_open: bool
@@ -149,11 +151,11 @@ class ConeDecision:
 
 
 def decide_open_cone(rows: WideArray) -> ConeDecision:
-    r"""Decide exactly whether the open cone $\{u \in \mathbb{R}^d : R u > 0\}$ is non-empty.
+    r"""Decide exactly whether the open cone $\{u \in \mathbb{R}^d : R u > 0\}$ is nonempty.
 
     Args:
-        rows: The matrix $R$, shape `(n_rows, dim)`, integers of any size. Without rows the cone
-            is all of space; with a zero row it is empty.
+        rows: The matrix $R$, integers of any size, shape `(n_rows, dim)`. Without rows, the cone
+            is the whole space; with a zero row, it is empty.
 
     Raises:
         ShapeMismatchError: If `rows` is not a matrix.
@@ -171,31 +173,31 @@ def decide_open_cone(rows: WideArray) -> ConeDecision:
         >>> decide_open_cone(np.array([[3, 1], [0, 0]], dtype=object)).support.tolist()
         [1]
     """
-    rows = _integers("rows", rows)
+    rows = _read_integers("rows", rows)
     n_rows, dim = rows.shape
     if n_rows == 0:
-        return _open([0] * dim)
+        return _open_decision([0] * dim)
     zero = np.flatnonzero(~(rows != 0).any(axis=1))
     if zero.size:
-        return _closed([int(zero[0])], [1])
-    floats, exponents = _unit_rows(rows)
-    status, support, point = _candidate(floats)
+        return _empty_decision([int(zero[0])], [1])
+    floats, exponents = _round_to_unit_rows(rows)
+    status, support, point = _propose_decision(floats)
     if status is True:
-        direction = _positive_direction(rows, point, exponents)
+        direction = _round_to_integers(rows, point, exponents)
         if direction is not None:
-            return _open(direction)
+            return _open_decision(direction)
     elif status is False:
         multipliers = positive_dependence(rows[support])
         if multipliers is not None:
-            return _closed(support, multipliers)
+            return _empty_decision(support, multipliers)
     exact = exact_nearest_point(rows, support)
     if exact.direction is None:
-        return _closed(exact.support, exact.multipliers)
-    return _open(exact.direction)
+        return _empty_decision(exact.support, exact.multipliers)
+    return _open_decision(exact.direction)
 
 
 def verify_cone_decision(rows: WideArray, decision: ConeDecision) -> bool:
-    """Check the proof a decision carries, by integer products alone.
+    """Check the proof in a decision, using integer products alone.
 
     Examples:
         >>> rows = np.array([[1, 2], [-2, -4]], dtype=object)
@@ -205,7 +207,7 @@ def verify_cone_decision(rows: WideArray, decision: ConeDecision) -> bool:
         >>> verify_cone_decision(rows, wrong)
         False
     """
-    table = _integers("rows", rows).tolist()
+    table = _read_integers("rows", rows).tolist()
     n_rows, dim = np.shape(rows)
     if decision.is_open:
         if decision.direction is None or len(decision.direction) != dim:
@@ -228,11 +230,11 @@ def verify_cone_decision(rows: WideArray, decision: ConeDecision) -> bool:
 
 
 def positive_dependence(rows: WideArray) -> list[int] | None:
-    r"""Find $\lambda > 0$ with $\lambda R = 0$ where it is unique up to a factor.
+    r"""Find the vector $\lambda > 0$ with $\lambda R = 0$ if it is unique up to scale.
 
     Returns:
-        Coprime positive integers; `None` if the rows are independent, have several dependences,
-        or the only one is not positive.
+        Coprime positive integers, or `None` if the rows are independent, have several independent
+        dependences, or have only one and it is not positive.
 
     Examples:
         >>> positive_dependence(np.array([[1, 0], [1, 2], [-4, -2]], dtype=object))
@@ -240,7 +242,7 @@ def positive_dependence(rows: WideArray) -> list[int] | None:
         >>> positive_dependence(np.array([[1, 0], [-1, 0], [2, 0]], dtype=object)) is None
         True
     """
-    # Flint is twice as fast on integers of one word, so columns give up their common factors 2.
+    # Flint is twice as fast on one-word integers, so common factors of 2 are divided out by column.
     bits = np.bitwise_or.reduce(rows, axis=0)
     shifts = [max((x & -x).bit_length() - 1, 0) for x in bits.tolist()]
     columns = [[x >> s for x in column] for s, column in zip(shifts, rows.T.tolist(), strict=True)]
@@ -258,7 +260,7 @@ def positive_dependence(rows: WideArray) -> list[int] | None:
     return [value // divisor for value in integers]
 
 
-def _integers(name: str, rows: Any) -> WideArray:
+def _read_integers(name: str, rows: Any) -> WideArray:
     array = np.asarray(rows)
     if array.ndim != 2:
         raise ShapeMismatchError(
@@ -273,29 +275,29 @@ def _integers(name: str, rows: Any) -> WideArray:
     return wide
 
 
-def _open(direction: list[int]) -> ConeDecision:
+def _open_decision(direction: list[int]) -> ConeDecision:
     vector = np.empty(len(direction), dtype=object)
     vector[:] = direction
     return ConeDecision(True, vector, None, None)
 
 
-def _closed(support: list[int], multipliers: list[int]) -> ConeDecision:
+def _empty_decision(support: list[int], multipliers: list[int]) -> ConeDecision:
     order = sorted(range(len(support)), key=support.__getitem__)
     indices = np.array([support[i] for i in order], np.int64)
     return ConeDecision(False, None, indices, tuple(multipliers[i] for i in order))
 
 
 @np.errstate(under="ignore")
-def _unit_rows(rows: WideArray) -> tuple[FloatArray, list[int]]:
-    """Round the rows to float64, columns and rows scaled; row and column scales change nothing.
+def _round_to_unit_rows(rows: WideArray) -> tuple[FloatArray, list[int]]:
+    """Round the rows to float64 and scale rows and columns, which does not affect the decision.
 
     Returns:
-        Unit rows, and for each column the exponent its entries were divided by.
+        The unit rows, and for each column the exponent of the power of two that divides it.
     """
     bits = np.frompyfunc(int.bit_length, 1, 1)
     widths = np.asarray(bits(rows), dtype=np.int64)
     if int(widths.max()) > _FLOAT_BITS:
-        # Keep the leading bits of each row: only a candidate is computed from them.
+        # The leading bits of each row suffice, since they only serve to compute a candidate.
         excess = np.maximum(widths.max(axis=1, keepdims=True) - _FLOAT_BITS, 0).astype(object)
         rows = rows >> excess
     floats = rows.astype(np.float64)
@@ -306,17 +308,17 @@ def _unit_rows(rows: WideArray) -> tuple[FloatArray, list[int]]:
     return np.ascontiguousarray(floats), exponents.tolist()
 
 
-def _candidate(rows: FloatArray) -> tuple[bool | None, list[int], FloatArray]:
-    """Return whether the cone seems open, if that is clear; active rows; and a point."""
+def _propose_decision(rows: FloatArray) -> tuple[bool | None, list[int], FloatArray]:
+    """Guess in floating point: nonempty, empty or unclear (`None`); active rows; and a point."""
     found = nearest_point(rows, point=rows.sum(axis=0), quality=0.5)
     seems_open = {SEPARATED: True, CONTAINED: False}.get(found.status)
     return seems_open, found.support.tolist(), found.point
 
 
-def _positive_direction(
+def _round_to_integers(
     rows: WideArray, point: FloatArray, exponents: list[int]
 ) -> list[int] | None:
-    """Round a floating direction to integers with positive products, as short as will do."""
+    """Round a float direction to the shortest integers that have positive products."""
     largest = float(np.abs(point).max())
     lowest = min(-e for e in exponents)
     for digits in (6, 24, 52):

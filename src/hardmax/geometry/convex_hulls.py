@@ -1,9 +1,9 @@
 r"""The facets of a convex hull in three to five dimensions, exactly.
 
-The compiled core inserts the points one by one; signs come from floats with a proven bound, or from
-integers of any length. Facets with more corners than a simplex are cut into simplices, and each
-simplex is told the facet it is part of. An upper hull has one corner more, at infinity, below all
-points: `INFINITY`.
+The compiled core inserts the points one at a time. Signs come from floats with a proven error bound
+or from integers of arbitrary length. Facets that are not simplices are cut into simplices, and each
+simplex records its facet. An upper hull has one additional corner, `INFINITY`, which lies at
+infinity below all points.
 """
 
 from collections.abc import Callable
@@ -22,10 +22,10 @@ from hardmax.exact.integer_vectors import independent_rows
 from hardmax.typing import BoolArray, FloatArray, IntArray, WideArray
 
 DIMENSIONS = range(3, 6)
-"""Where there are such hulls."""
+"""The dimensions in which hulls are computed."""
 INFINITY = -1
 _CHUNK = 2_000
-"""How many points are inserted in one call; between two calls an interrupt is heard."""
+"""Number of points inserted per call of the core. Interrupts are handled between calls."""
 _FIRST_ROOM = 8
 """How many facets there is room for at first, for each point."""
 _MOST_FACETS, _MOST_PER_POINT = 2**20, 64
@@ -54,9 +54,10 @@ class HullFacets:
     """The boundary of a convex hull, cut into simplices.
 
     Attributes:
-        corners: Shape `(n_simplices, dim)`: points, of equal ones the first; `INFINITY`.
-        faces: The facet each of them is part of, numbered from 0, shape `(n_simplices,)`.
-        n_faces: How many facets there are.
+        corners: The corners of each simplex, shape `(n_simplices, dim)`: indices of points (of
+            equal points, the first) or `INFINITY`.
+        faces: For each simplex, the index of its facet, shape `(n_simplices,)`.
+        n_faces: The number of facets.
     """
 
     corners: IntArray
@@ -103,19 +104,19 @@ def float_points(points: FloatArray) -> CorePoints:
 def convex_hull(points: FloatArray) -> HullFacets | None:
     r"""Find the facets of the convex hull of points.
 
-    Points may repeat, lie on faces, or differ by a last bit.
+    Points may be repeated, lie on faces of the hull, or differ only in the last bit.
 
     Args:
         points: Finite, shape `(n_points, dim)` with `dim` in `DIMENSIONS`.
 
     Returns:
-        `None` if the points all lie in a hyperplane, or if there are too many facets.
+        The facets, or `None` if all points lie in a hyperplane or there are too many facets.
 
     References:
         [BDH96].
 
     Examples:
-        A cube has six facets; its centre is no corner.
+        A cube has six facets; its centre is not a corner.
 
         >>> cube = np.array([[x, y, z] for x in (0.0, 1) for y in (0, 1) for z in (0, 1)])
         >>> hull = convex_hull(np.concatenate([[[0.5, 0.5, 0.5]], cube]))
@@ -177,11 +178,11 @@ def meeting_points(lifted: LiftedRows, corners: IntArray) -> FloatArray:
 
 
 def extreme_corners(hull: HullFacets) -> IntArray:
-    """Return the corners of simplices that are vertices of the hull, ascending.
+    """Return the vertices of the hull among the corners of simplices, in ascending order.
 
-    The facets through a point have one face of the hull in common, in whose relative interior it
-    lies. If that face is not the point alone, it has other vertices, which are corners of all these
-    facets.
+    The facets through a point intersect in the face of the hull that contains the point in its
+    relative interior. If that face is more than the point itself, it has other vertices, and these
+    are corners of all facets through the point.
 
     Examples:
         >>> square = np.array([[x, y, 0.0] for x in (0, 2) for y in (0, 2)])
@@ -195,7 +196,7 @@ def extreme_corners(hull: HullFacets) -> IntArray:
     is_corner[INFINITY] = False
     if is_whole.all():
         return np.flatnonzero(is_corner)
-    # A facet that is a simplex has no other corners than vertices.
+    # All corners of a facet that is a simplex are vertices.
     is_proper = np.zeros(len(is_corner), dtype=np.bool_)
     is_proper[hull.corners[is_whole]] = True
     members, through = _cut_faces(hull, is_whole)
@@ -205,16 +206,16 @@ def extreme_corners(hull: HullFacets) -> IntArray:
 
 
 def hull_edges(hull: HullFacets) -> IntArray:
-    """Return the edges of a hull all of whose corners are vertices: pairs `i < j`, sorted.
+    """Return the edges of a hull all of whose corners are vertices.
 
-    Two vertices are joined by an edge if no other vertex lies in all facets that they have in
-    common. The ends of an edge are corners of one simplex, since no corner lies between them.
+    Two vertices are joined by an edge if no other vertex lies in all their common facets. The ends
+    of an edge are corners of one simplex, since no corner lies between them.
 
     Args:
-        hull: Of an upper hull, edges to `INFINITY` are left out.
+        hull: The hull. Edges of an upper hull to `INFINITY` are omitted.
 
     Returns:
-        Shape `(n_edges, 2)`.
+        The pairs `i < j`, sorted, shape `(n_edges, 2)`.
 
     Examples:
         >>> cube = np.array([[x, y, z] for x in (0.0, 1) for y in (0, 1) for z in (0, 1)])
@@ -227,8 +228,8 @@ def hull_edges(hull: HullFacets) -> IntArray:
     pairs = np.stack(np.divmod(keys, n_points), axis=1)
     if is_whole.all():
         return pairs
-    # All pairs of corners of a facet that is a simplex are edges. Two vertices that no such facet
-    # has in common share facets that were cut alone, and an edge lies in at least dim - 1 facets.
+    # All pairs of corners of a facet that is a simplex are edges. For other pairs, all common
+    # facets were cut into simplices, and an edge lies in at least dim - 1 of these facets.
     is_edge = np.isin(keys, _pairs_of_corners(hull.corners[is_whole], n_points), kind="sort")
     members, through = _cut_faces(hull, is_whole)
     least, nothing = hull.corners.shape[1] - 1, set[int]()
@@ -240,7 +241,7 @@ def hull_edges(hull: HullFacets) -> IntArray:
 
 
 def distinct(numbers: IntArray) -> IntArray:
-    """Return the numbers that occur, ascending; the array given is sorted in place."""
+    """Return the distinct numbers in ascending order; the given array is sorted in place."""
     numbers.sort()
     is_new = np.ones(len(numbers), dtype=np.bool_)
     np.not_equal(numbers[1:], numbers[:-1], out=is_new[1:])
@@ -260,14 +261,14 @@ def _pairs_of_corners(simplices: IntArray, n_points: int) -> IntArray:
 
 
 def _are_whole(hull: HullFacets) -> BoolArray:
-    """Which simplices are facets by themselves, not parts of one."""
+    """Tell which simplices are whole facets rather than parts of one."""
     return np.asarray(np.bincount(hull.faces)[hull.faces] == 1)
 
 
 def _cut_faces(
     hull: HullFacets, is_whole: BoolArray
 ) -> tuple[dict[int, set[int]], dict[int, set[int]]]:
-    """Return the corners of each facet that was cut, and for each corner those facets."""
+    """Return the corners of each facet that was cut, and for each corner the cut facets on it."""
     n_points = int(hull.corners.max()) + 1
     corners = hull.corners[~is_whole]
     keys = hull.faces[~is_whole, None] * n_points + corners
@@ -281,7 +282,7 @@ def _cut_faces(
 
 
 def _meet_in(members: dict[int, set[int]], faces: set[int], n: int) -> bool:
-    """Tell whether some facets have no more than `n` corners in common, which they have."""
+    """Tell whether facets have exactly `n` common corners, given that they have at least `n`."""
     common: set[int] | None = None
     for face in sorted(faces, key=lambda face: len(members[face])):
         common = members[face] if common is None else common & members[face]
@@ -291,11 +292,11 @@ def _meet_in(members: dict[int, set[int]], faces: set[int], n: int) -> bool:
 
 
 def limbs(integers: WideArray) -> tuple[IntArray, int]:
-    """Write integers for the core, without their common factor of two.
+    """Convert integers to limbs for the core, after division by their common power of two.
 
     Returns:
-        Limbs of 64 bits in two's complement, lowest first, along a new last axis; and the number of
-        bits that were taken away.
+        64-bit limbs in two's complement, lowest first, along a new last axis; and the exponent of
+        that power of two.
 
     Examples:
         >>> limbs(np.array([8, -4, 2**64 * 4], dtype=object))[0].tolist()

@@ -1,9 +1,10 @@
-r"""The two descriptions of a polyhedron, by inequalities and by generators, and how to change.
+r"""Conversion between the two descriptions of a polyhedron: inequalities and generators.
 
-Both directions are one double description. From inequalities: the cone over $(x, t)$ with
-$b t - A x \ge 0$ and $t \ge 0$: its rays are the vertices ($t > 0$) and directions at infinity
-($t = 0$). From points: the cone of all inequalities that hold at every point, whose rays are the
-facets. Integers only; `polytopes` wraps the result.
+Both conversions use the double description method once. From inequalities, it runs on the cone of
+all $(x, t)$ with $b t - A x \ge 0$ and $t \ge 0$, whose rays are the vertices ($t > 0$) and the
+directions at infinity ($t = 0$). From points, it runs on the cone of all inequalities that hold at
+every point, whose rays are the facets. This module works with integers only; `polytopes` wraps the
+result.
 """
 
 from collections.abc import Sequence
@@ -27,12 +28,13 @@ class Generators:
     r"""A polyhedron as $\mathrm{conv}(V) + \mathrm{cone}(R) + \mathrm{lin}(L)$.
 
     Attributes:
-        points: The $V$ as integers $(t v, t)$ with $t > 0$, one per vertex (with lineality: one
-            per minimal face).
-        rays: The $R$, integer directions.
-        lineality: The $L$, integer directions.
-        tight: For each point, then for each ray, the inequalities it satisfies with equality.
-            Of inequalities that are multiples of each other only the first is listed.
+        points: The points $V$ as integers $(t v, t)$ with $t > 0$: one per vertex or, if there is
+            a lineality space, one per minimal face.
+        rays: The rays $R$ as integer directions.
+        lineality: A basis $L$ of the lineality space, as integer directions.
+        tight: For each point and then for each ray, the indices of the inequalities that it
+            satisfies with equality. Of inequalities that are positive multiples of each other,
+            only the first is listed.
 
     Examples:
         >>> quadrant = generators_of_inequalities([(1, 0, 0), (0, 1, 0)], 2)
@@ -50,7 +52,7 @@ class Generators:
 
     @property
     def homogeneous(self) -> tuple[Vector, ...]:
-        """The points $(t v, t)$ and then the rays $(r, 0)$."""
+        """The points $(t v, t)$, followed by the rays $(r, 0)$."""
         return self.points + tuple((*ray, 0) for ray in self.rays)
 
 
@@ -62,9 +64,9 @@ def inequality_rows(A: FloatArray, b: FloatArray) -> list[Vector]:
 
 def generators_of_inequalities(rows: Sequence[Vector], dim: int) -> Generators:
     r"""Find the generators of $\{x : \langle a, x\rangle \le b\}$ for integer rows $(a, b)$."""
-    # The face at infinity comes first, so that it names the rows 0 <= b it equals.
+    # The face at infinity comes first, so that rows 0 <= b, which equal it, are counted under it.
     cone_rows = [(0,) * dim + (1,)]
-    cone_rows += [(*negative(row[:-1]), row[-1]) for row in rows]
+    cone_rows += [(*negate(row[:-1]), row[-1]) for row in rows]
     cone = sparse_cone_generators(cone_rows, dim + 1, mostly_redundant=True)
     return generators_of_slice(cone)
 
@@ -73,7 +75,8 @@ def generators_of_slice(cone: SparseGenerators) -> Generators:
     r"""Read a polyhedron off the cone over it, at height $t = 1$ of the last coordinate.
 
     Args:
-        cone: The generators of the cone; its row 0 is $t \ge 0$, row $i + 1$ inequality $i$.
+        cone: The generators of the cone. Row 0 of the cone is $t \ge 0$ and row $i + 1$ is
+            inequality $i$.
     """
     proper = [k for k, ray in enumerate(cone.rays) if ray[-1] > 0]
     if not proper:
@@ -91,19 +94,19 @@ def describe_hull(points: Sequence[Vector], denominator: int) -> tuple[list[Vect
     """Find the inequalities and the vertices of the convex hull of points.
 
     Args:
-        points: At least one integer vector; the point is the vector over `denominator`.
+        points: At least one integer vector. Each point is its vector divided by `denominator`.
         denominator: A positive integer.
 
     Returns:
-        The facets, then each equation of a flat hull as two inequalities; and the vertices.
+        The inequalities (one per facet, then two per equation of a flat hull) and the vertices.
     """
     dim = len(points[0])
-    # The inequality (a, b) holds at p iff b - <a, p> >= 0. An equation of the hull is a line in
-    # this cone; a ray that vanishes on no point is the inequality 0 <= 1.
-    lifted = [(*negative(point), denominator) for point in points]
+    # The inequality (a, b) holds at p iff b - <a, p> >= 0. An equation of the hull is a line of
+    # the cone of inequalities. A ray that vanishes at no point is the inequality 0 <= 1.
+    lifted = [(*negate(point), denominator) for point in points]
     cone = sparse_cone_generators(lifted, dim + 1)
     facets = [(ray, on) for ray, on in zip(cone.rays, cone.tight, strict=True) if on]
-    equations = [side for line in cone.lineality for side in (line, negative(line))]
+    equations = [side for line in cone.lineality for side in (line, negate(line))]
     on_all = frozenset(range(len(facets), len(facets) + len(equations)))
     through: dict[int, list[int]] = {}
     for k, (_, on) in enumerate(facets):
@@ -111,7 +114,7 @@ def describe_hull(points: Sequence[Vector], denominator: int) -> tuple[list[Vect
             through.setdefault(i, []).append(k)
     if not facets:
         through[0] = []
-    # A point is a vertex iff it is a facet of the cone of inequalities.
+    # A point is a vertex iff it defines a facet of the cone of inequalities.
     corners = [
         (primitive((*points[i], denominator)), frozenset(on) | on_all)
         for i, on in through.items()
@@ -124,12 +127,12 @@ def describe_hull(points: Sequence[Vector], denominator: int) -> tuple[list[Vect
     return [ray for ray, _ in facets] + equations, generators
 
 
-def rounded_points(points: Sequence[Vector], dim: int) -> FloatArray:
+def round_points(points: Sequence[Vector], dim: int) -> FloatArray:
     """Round points $(t x, t)$, $t > 0$, correctly to float64: shape `(n_points, dim)`."""
     rounded = [[nearest_quotient(x, point[-1]) for x in point[:-1]] for point in points]
     return np.array(rounded, dtype=np.float64).reshape(len(points), dim)
 
 
-def negative(vector: Sequence[int]) -> Vector:
-    """Return the opposite vector."""
+def negate(vector: Sequence[int]) -> Vector:
+    """Return the negated vector."""
     return tuple(-entry for entry in vector)

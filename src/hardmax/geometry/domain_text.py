@@ -1,21 +1,21 @@
-r"""Domains as one line of text: what a person types and what a file keeps.
+r"""Domains written as one line of text, for the command line and for files.
 
 | text | domain |
 |---|---|
-| `box:-1,1^2` | $[-1, 1]^2$ |
-| `box:-1,1;0,5` | $[-1, 1] \times [0, 5]$ |
-| `space:3` | all of $\mathbb{R}^3$ |
-| `segment:0,0;1,2` | from the point (0, 0) to the point (1, 2) |
-| `line:0,0;1,2` | through (0, 0) in the direction (1, 2) |
-| `ray:0,0;1,2` | from (0, 0) in the direction (1, 2) |
-| `hull:0,0;1,0;0,1` | the convex hull of points: a triangle |
+| `box:-1,1^2` | the square $[-1, 1]^2$ |
+| `box:-1,1;0,5` | the rectangle $[-1, 1] \times [0, 5]$ |
+| `space:3` | the whole space $\mathbb{R}^3$ |
+| `segment:0,0;1,2` | the segment from (0, 0) to (1, 2) |
+| `line:0,0;1,2` | the line through (0, 0) in the direction (1, 2) |
+| `ray:0,0;1,2` | the ray from (0, 0) in the direction (1, 2) |
+| `hull:0,0;1,0;0,1` | the convex hull of three points: a triangle |
 | `polytope:1,0<=1;0,1<=1;-1,-1<=0` | inequalities: $x \le 1$, $y \le 1$, $-x - y \le 0$ |
 | `slice:0,0,1;1,0,0;0,1,0` | the plane through (0, 0, 1) along two directions |
-| `slice:0,0,1;1,0,0;0,1,0\|box:-1,1^2` | the part of it where the coordinates lie in a box |
+| `slice:0,0,1;1,0,0;0,1,0\|box:-1,1^2` | the part of that plane whose coordinates lie in a box |
 
-Numbers are decimal and mean the nearest float64, as they do in a program; those of a `polytope` may
-also be integers of any length, and mean what they say. `x^n` is `x` written `n` times:
-`segment:0^784;1^784`. Blanks are allowed between the parts.
+A decimal number stands for the nearest float64, as in Python. A `polytope` may also contain
+integers of any length, which are exact. `x^n` repeats `x` `n` times, as in `segment:0^784;1^784`.
+Spaces are allowed between the parts.
 """
 
 import re
@@ -45,7 +45,7 @@ EXAMPLES = (
     "polytope:1,0<=1;0,1<=1;-1,-1<=0",
     "slice:0,0,1;1,0,0;0,1,0|box:-1,1^2",
 )
-"""One text of each kind, for messages and help."""
+"""An example of each kind, for messages and help."""
 
 _MOST_NUMBERS = 1 << 20
 _MOST_LETTERS = 60
@@ -55,10 +55,14 @@ _DECIMAL_BITS = 1 << 13
 
 
 def parse_domain(text: str) -> "DomainKind":
-    """Read a domain from text (the table above).
+    """Parse a domain from text.
+
+    Args:
+        text: A line such as `box:-1,1^2`, in the format that the table of this module describes.
 
     Raises:
-        ArgumentError: If the text is not such a domain; the message quotes what cannot be read.
+        ArgumentError: If the text is not a domain; the message quotes the part that is wrong.
+        DtypeError: If `text` is not a string.
 
     Examples:
         >>> parse_domain("box:-1,1^2").high.tolist()
@@ -68,35 +72,35 @@ def parse_domain(text: str) -> "DomainKind":
         >>> parse_domain("box:1,-1")
         Traceback (most recent call last):
             ...
-        hardmax.errors.ArgumentError: `text` must be a domain, as 'box:-1,1^2' is; in 'box:1,-1':
+        hardmax.errors.ArgumentError: `text` must be a domain, such as 'box:-1,1^2'. In 'box:1,-1':
         `low` must be below `high` in every coordinate; got low[0] = 1.0 and high[0] = -1.0.
     """
     if not isinstance(text, str):
-        raise DtypeError(f"`text` must be text; got {type(text).__name__}.")
+        raise DtypeError(f"`text` must be a string; got {type(text).__name__}.")
     kind, colon, rest = text.partition(":")
     kind = kind.strip().lower()
     if kind not in _READERS or not colon:
         raise ArgumentError(
-            f"`text` must be a domain: one of {', '.join(_READERS)}, a colon and numbers, as in "
-            f"{EXAMPLES[0]!r}; got {_quoted(text)}."
+            f"`text` must be a domain: one of {', '.join(_READERS)}, then a colon and numbers, "
+            f"such as {EXAMPLES[0]!r}; got {_quote(text)}."
         )
     try:
         return _READERS[kind](rest)
     except HardmaxError as error:
         example = next(one for one in EXAMPLES if one.startswith(kind))
         raise ArgumentError(
-            f"`text` must be a domain, as {example!r} is; in {_quoted(text)}: {error}"
+            f"`text` must be a domain, such as {example!r}. In {_quote(text)}: {error}"
         ) from None
 
 
 def read_domain(domain: Any, name: str = "domain") -> Any:
-    """Return the domain that an argument stands for: text is parsed, anything else returned as is.
+    """Parse a domain given as text, and return any other argument unchanged.
 
-    Every public function with an argument `domain` reads it here.
+    All public functions read their argument `domain` with this function.
 
     Args:
         domain: A domain, or its text.
-        name: The name of the argument, for messages.
+        name: The name of the argument in error messages.
 
     Raises:
         ArgumentError: If the text is not a domain; the message quotes it.
@@ -108,7 +112,8 @@ def read_domain(domain: Any, name: str = "domain") -> Any:
         Traceback (most recent call last):
             ...
         hardmax.errors.ArgumentError: `domain` must be a domain: one of box, space, segment, line,
-        ray, hull, polytope, slice, a colon and numbers, as in 'box:-1,1^2'; got 'square:-1,1'.
+        ray, hull, polytope, slice, then a colon and numbers, such as 'box:-1,1^2'; got
+        'square:-1,1'.
     """
     if not isinstance(domain, str):
         return domain
@@ -119,11 +124,15 @@ def read_domain(domain: Any, name: str = "domain") -> Any:
 
 
 def read_box(box: Any, name: str = "box") -> Box:
-    """Return the box that an argument stands for: a `Box`, or its text.
+    """Return a box that is given as a `Box` or as text.
+
+    Args:
+        box: A `Box`, or its text.
+        name: The name of the argument in error messages.
 
     Raises:
-        ArgumentError: If it is text that is not a domain.
-        DtypeError: If it is not a box.
+        ArgumentError: If `box` is text that is not a domain.
+        DtypeError: If `box` is not a box.
 
     Examples:
         >>> read_box("box:-1,1^2").high.tolist()
@@ -136,18 +145,18 @@ def read_box(box: Any, name: str = "box") -> Box:
     """
     found = read_domain(box, name)
     if not isinstance(found, Box):
-        given = _quoted(box) if isinstance(box, str) else type(box).__name__
+        given = _quote(box) if isinstance(box, str) else type(box).__name__
         raise DtypeError(f"`{name}` must be a Box, or its text such as 'box:-1,1^2'; got {given}.")
     return found
 
 
 def domain_text(domain: "DomainKind | str") -> str:
-    """Write a domain as text that `parse_domain` reads back exactly.
+    """Return a domain as one line of text, which the commands and files read back exactly.
 
-    Text of a domain is written in its shortest form.
+    If `domain` is already text, the result is its shortest form.
 
     Raises:
-        DtypeError: If it is none.
+        DtypeError: If `domain` is not a domain.
 
     Examples:
         >>> domain_text(Box([-1, -1, 0], [1, 1, 0.1]))
@@ -158,31 +167,34 @@ def domain_text(domain: "DomainKind | str") -> str:
     domain = read_domain(domain)
     if isinstance(domain, Box):
         pairs = zip(domain.low.tolist(), domain.high.tolist(), strict=True)
-        return "box:" + _runs([f"{_number(low)},{_number(high)}" for low, high in pairs], ";")
+        return "box:" + _write_runs(
+            [f"{_write_number(low)},{_write_number(high)}" for low, high in pairs], ";"
+        )
     if isinstance(domain, WholeSpace):
         return f"space:{domain.dim}"
     if isinstance(domain, Segment):
-        return f"segment:{_points([domain.start, domain.end])}"
+        return f"segment:{_write_points([domain.start, domain.end])}"
     if isinstance(domain, Line | Ray):
-        return f"{type(domain).__name__.lower()}:{_points([domain.origin, domain.direction])}"
+        return f"{type(domain).__name__.lower()}:{_write_points([domain.origin, domain.direction])}"
     if isinstance(domain, Polytope):
-        return _polytope_text(domain)
+        return _write_polytope(domain)
     if isinstance(domain, Slice):
         inner = domain.box
-        assert isinstance(inner, Box | WholeSpace | Polytope), "a slice lies in one of these"
+        assert isinstance(inner, Box | WholeSpace | Polytope), "`Slice` checks its box"
         where = "" if isinstance(inner, WholeSpace) else f"|{domain_text(inner)}"
-        return f"slice:{_points([domain.origin, *domain.directions])}{where}"
+        return f"slice:{_write_points([domain.origin, *domain.directions])}{where}"
     raise DtypeError(f"`domain` must be a domain; got {type(domain).__name__}.")
 
 
 def box_of_rows(rows: WideArray) -> Box | None:
-    r"""Return the box with these inequalities $\langle a, t\rangle \le b$, in the order of a box.
+    r"""Return the box with the given inequalities $\langle a, t\rangle \le b$.
 
     Args:
-        rows: Primitive integers `(a, b)`, shape `(n_rows, dim + 1)`.
+        rows: The inequalities in the order of `Box.inequalities`, as primitive integers `(a, b)`,
+            shape `(n_rows, dim + 1)`.
 
     Returns:
-        The box; None if there is none with corners in float64.
+        The box, or None if the rows are not those of a box whose corners are float64 numbers.
     """
     dim = rows.shape[1] - 1
     if len(rows) != 2 * dim:
@@ -207,11 +219,11 @@ def _read_box(rest: str) -> Box:
     low: list[float] = []
     high: list[float] = []
     for part in rest.split(";"):
-        interval, times = _repeated(part)
-        ends = [_decimal(word) for word in interval.split(",")]
+        interval, times = _split_power(part)
+        ends = [_read_decimal(word) for word in interval.split(",")]
         if len(ends) != 2:
             raise ArgumentError(
-                f"an interval is its two ends, low,high; got {_quoted(interval)}, "
+                f"an interval must have two ends, low,high; got {_quote(interval)} with "
                 f"{len(ends)} number{'s' * (len(ends) != 1)}."
             )
         _refuse_many(len(low) + times)
@@ -221,23 +233,23 @@ def _read_box(rest: str) -> Box:
 
 
 def _read_space(rest: str) -> WholeSpace:
-    return WholeSpace(_count(rest))
+    return WholeSpace(_read_count(rest))
 
 
 def _read_segment(rest: str) -> Segment:
-    return Segment(*_two(rest, "two points"))
+    return Segment(*_read_two(rest, "two points"))
 
 
 def _read_line(rest: str) -> Line:
-    return Line(*_two(rest, "a point and a direction"))
+    return Line(*_read_two(rest, "a point and a direction"))
 
 
 def _read_ray(rest: str) -> Ray:
-    return Ray(*_two(rest, "a point and a direction"))
+    return Ray(*_read_two(rest, "a point and a direction"))
 
 
 def _read_hull(rest: str) -> Polytope:
-    return Polytope.from_points(_vectors(rest))
+    return Polytope.from_points(_read_vectors(rest))
 
 
 def _read_polytope(rest: str) -> Polytope:
@@ -245,14 +257,16 @@ def _read_polytope(rest: str) -> Polytope:
     for part in rest.split(";"):
         left, sign, right = part.partition("<=")
         if not sign:
-            raise ArgumentError(f"an inequality is numbers <= a number; got {_quoted(part)}.")
-        row = [*_list(left, _exact), _exact(right)]
+            raise ArgumentError(
+                f"an inequality must have the form numbers<=number; got {_quote(part)}."
+            )
+        row = [*_read_list(left, _read_exact), _read_exact(right)]
         scale = lcm(*(entry.denominator for entry in row))
         rows.append(tuple(int(entry * scale) for entry in row))
         if len(row) != len(rows[0]):
             raise ArgumentError(
-                f"every inequality must have {len(rows[0]) - 1} numbers on the left, as the first "
-                f"has; got {_quoted(part)}."
+                f"every inequality must have {len(rows[0]) - 1} numbers on the left, like the "
+                f"first; got {_quote(part)}."
             )
         _refuse_many(len(rows) * len(row))
     return Polytope.from_rows(rows, len(rows[0]) - 1)
@@ -260,16 +274,16 @@ def _read_polytope(rest: str) -> Polytope:
 
 def _read_slice(rest: str) -> Slice:
     plane, bar, inner = rest.partition("|")
-    vectors = _vectors(plane)
+    vectors = _read_vectors(plane)
     origin, directions = vectors[0], vectors[1:]
     if not len(directions):
-        raise ArgumentError("a slice is a point and one direction or more; got no direction.")
+        raise ArgumentError("a slice must have a point and one or more directions; got a point.")
     if not bar:
         return Slice(origin, directions)
     if inner.partition(":")[0].strip().lower() not in ("box", "space", "hull", "polytope"):
         raise ArgumentError(
-            f"the coordinates of a slice lie in a box, space, hull or polytope; got "
-            f"{_quoted(inner)}."
+            f"the coordinates of a slice must lie in a box, space, hull or polytope; got "
+            f"{_quote(inner)}."
         )
     return Slice(origin, directions, parse_domain(inner))  # type: ignore[arg-type]
 
@@ -286,69 +300,72 @@ _READERS: dict[str, Callable[[str], DomainKind]] = {
 }
 
 
-def _two(rest: str, what: str) -> FloatArray:
-    vectors = _vectors(rest)
+def _read_two(rest: str, what: str) -> FloatArray:
+    vectors = _read_vectors(rest)
     if len(vectors) != 2:
-        raise ArgumentError(f"it needs {what}, with a semicolon between; got {len(vectors)}.")
+        raise ArgumentError(
+            f"it must consist of {what}, separated by a semicolon; got {len(vectors)} "
+            f"part{'s' * (len(vectors) != 1)}."
+        )
     return vectors
 
 
-def _vectors(rest: str) -> FloatArray:
-    """Read points or directions, all of one length."""
+def _read_vectors(rest: str) -> FloatArray:
+    """Read points or directions, which must all have the same length."""
     vectors: list[list[float]] = []
     for part in rest.split(";"):
-        vectors.append(_list(part, _decimal))
+        vectors.append(_read_list(part, _read_decimal))
         if len(vectors[-1]) != len(vectors[0]):
             raise ArgumentError(
-                f"all points and directions must have {len(vectors[0])} coordinates, as the first "
-                f"has; got {_quoted(part)}."
+                f"all points and directions must have {len(vectors[0])} coordinates, like the "
+                f"first; got {_quote(part)}."
             )
         _refuse_many(len(vectors) * len(vectors[0]))
     return np.array(vectors)
 
 
-def _list(part: str, read: Callable[[str], Any]) -> list[Any]:
-    """Read numbers with commas between them, `x^n` for `n` of them."""
+def _read_list(part: str, read: Callable[[str], Any]) -> list[Any]:
+    """Read numbers separated by commas; `x^n` stands for `n` copies of `x`."""
     entries: list[Any] = []
     for word in part.split(","):
-        number, times = _repeated(word)
+        number, times = _split_power(word)
         _refuse_many(len(entries) + times)
         entries += [read(number)] * times
     return entries
 
 
-def _repeated(part: str) -> tuple[str, int]:
+def _split_power(part: str) -> tuple[str, int]:
     body, hat, power = part.partition("^")
-    return body, _count(power) if hat else 1
+    return body, _read_count(power) if hat else 1
 
 
-def _count(word: str) -> int:
+def _read_count(word: str) -> int:
     stripped = word.strip()
     if not (stripped.isascii() and stripped.isdigit() and len(stripped) <= 8 and int(stripped)):
-        raise ArgumentError(f"a count must be a whole number above 0; got {_quoted(word)}.")
+        raise ArgumentError(f"a count must be a positive integer; got {_quote(word)}.")
     _refuse_many(int(stripped))
     return int(stripped)
 
 
-def _decimal(word: str) -> float:
+def _read_decimal(word: str) -> float:
     stripped = word.strip()
     if not _DECIMAL.fullmatch(stripped):
-        raise ArgumentError(f"a number is needed; got {_quoted(word)}.")
+        raise ArgumentError(f"a number was expected; got {_quote(word)}.")
     value = float(stripped)
     if not isfinite(value):
-        raise ArgumentError(f"a number of float64 is needed; got {_quoted(word)}, which is beyond.")
+        raise ArgumentError(f"numbers must be finite in float64; {_quote(word)} is too large.")
     return value
 
 
-def _exact(word: str) -> Fraction:
+def _read_exact(word: str) -> Fraction:
     stripped = word.strip()
     if not _INTEGER.fullmatch(stripped):
-        return Fraction(_decimal(word))
+        return Fraction(_read_decimal(word))
     try:
         return Fraction(int(stripped, 16 if "x" in stripped.lower() else 10))
     except ValueError:
         raise ArgumentError(
-            f"an integer as long as {_quoted(word)} must be in hexadecimal, as 0x1f is."
+            f"an integer as long as {_quote(word)} must be written in hexadecimal, such as 0x1f."
         ) from None
 
 
@@ -357,22 +374,24 @@ def _refuse_many(n_numbers: int) -> None:
         raise ArgumentError(f"it must have at most {_MOST_NUMBERS} numbers; got {n_numbers}.")
 
 
-def _polytope_text(polytope: Polytope) -> str:
+def _write_polytope(polytope: Polytope) -> str:
     if not len(polytope.rows):
         return f"space:{polytope.ambient_dim}"
     rows = []
     for row in polytope.rows.tolist():
-        *left, right = map(_integer, row)
-        rows.append(f"{_runs(left, ',')}<={right}")
+        *left, right = map(_write_integer, row)
+        rows.append(f"{_write_runs(left, ',')}<={right}")
     return f"polytope:{';'.join(rows)}"
 
 
-def _points(vectors: Sequence[Any]) -> str:
-    return ";".join(_runs([_number(x) for x in vector.tolist()], ",") for vector in vectors)
+def _write_points(vectors: Sequence[Any]) -> str:
+    return ";".join(
+        _write_runs([_write_number(x) for x in vector.tolist()], ",") for vector in vectors
+    )
 
 
-def _runs(words: list[str], separator: str) -> str:
-    """Join words; where one comes several times in a row, it is written once with a power."""
+def _write_runs(words: list[str], separator: str) -> str:
+    """Join words, and write a word that is repeated in a row once, with a power."""
     least = 2 if separator == ";" else 3
     parts = []
     for word, group in groupby(words):
@@ -381,13 +400,13 @@ def _runs(words: list[str], separator: str) -> str:
     return separator.join(parts)
 
 
-def _number(value: float) -> str:
+def _write_number(value: float) -> str:
     return repr(value).removesuffix(".0")
 
 
-def _integer(value: int) -> str:
+def _write_integer(value: int) -> str:
     return str(value) if value.bit_length() <= _DECIMAL_BITS else hex(value)
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     return repr(text if len(text) <= _MOST_LETTERS else f"{text[: _MOST_LETTERS - 3]}...")

@@ -1,8 +1,8 @@
-r"""Where a diagram or a partition is looked at: all of space, a box, or an affine slice of it.
+r"""Domains of diagrams and partitions: the whole space, boxes, affine slices, segments and lines.
 
-Every domain is a chart $t \mapsto x = t W + b$ from coordinates $t \in \mathbb{R}^k$ into the space
-of the points $x$, and inequalities $\langle a, t\rangle \le b$ with an interior. For a box and for
-all of space the chart is the identity.
+A domain consists of a chart $t \mapsto x = t W + b$, which maps coordinates $t \in \mathbb{R}^k$ to
+points $x$, and inequalities $\langle a, t\rangle \le b$ whose solutions have nonempty interior. For
+a box and for the whole space, the chart is the identity.
 """
 
 from dataclasses import dataclass
@@ -19,11 +19,11 @@ from hardmax.exact.dyadic import ScaledIntegers, scaled_integers, scaled_rows
 from hardmax.typing import BoolArray, FloatArray, WideArray
 
 _MARGIN = 0.25
-"""How much room a box leaves around points, relative to their spread."""
+"""Margin of a box around points, relative to the spread of the points."""
 
 
 class Domain(Protocol):
-    r"""A full-dimensional polyhedron $\{x : A x \le b\}$.
+    r"""The interface of a full-dimensional polyhedron $\{x : A x \le b\}$.
 
     Examples:
         >>> domain: Domain = Box([-1, -1], [1, 1])
@@ -45,12 +45,12 @@ class Box:
     r"""The box $[l_1, h_1] \times \dots \times [l_d, h_d]$.
 
     Attributes:
-        low: The $l_k$, shape `(dim,)`.
-        high: The $h_k$, shape `(dim,)`, each above its $l_k$.
+        low: The lower bounds $l_k$, shape `(dim,)`.
+        high: The upper bounds $h_k > l_k$, shape `(dim,)`.
 
     Raises:
-        ArgumentError: If an entry of `low` is not below the entry of `high`.
-        NonFiniteError: If a bound is NaN or infinite (use `WholeSpace` for all of space).
+        ArgumentError: If an entry of `low` is not less than the corresponding entry of `high`.
+        NonFiniteError: If a bound is NaN or infinite (use `WholeSpace` for an unbounded domain).
 
     Examples:
         >>> square = Box([-1, -1], [1, 1])
@@ -100,13 +100,13 @@ class Box:
         return scaled_rows(np.column_stack(self.inequalities))[0]
 
     def contains(self, points: FloatArray) -> BoolArray:
-        """Say which rows of `points` lie in the box, its boundary included."""
+        """Tell which rows of `points` lie in the box or on its boundary, shape `(n_points,)`."""
         points = Sizes(dim=self.dim).floats("points", points, ("n_points", "dim"), nonempty=())
         return np.asarray(((points >= self.low) & (points <= self.high)).all(axis=1))
 
 
 def box_around(points: FloatArray, with_origin: bool) -> Box:
-    """Return a box of equal sides around points, with a margin, and around the origin if asked.
+    """Return a cube that contains points, and optionally the origin, with a margin.
 
     Examples:
         >>> box_around(np.array([[0.0, 0.0], [2.0, 1.0]]), with_origin=False)
@@ -121,10 +121,10 @@ def box_around(points: FloatArray, with_origin: bool) -> Box:
 
 @dataclass(frozen=True, eq=False)
 class WholeSpace:
-    r"""All of $\mathbb{R}^d$.
+    r"""The whole space $\mathbb{R}^d$.
 
     Attributes:
-        dim: The $d$, at least 1.
+        dim: The dimension $d$, at least 1.
 
     Examples:
         >>> WholeSpace(2).inequalities[0].shape
@@ -141,7 +141,7 @@ class WholeSpace:
 
     @property
     def inequalities(self) -> tuple[FloatArray, FloatArray]:
-        """The pair `(A, b)` without rows."""
+        """The pair `(A, b)`, which has no rows."""
         return np.zeros((0, self.dim)), np.zeros(0)
 
     @property
@@ -151,27 +151,28 @@ class WholeSpace:
 
     @property
     def exact_rows(self) -> WideArray:
-        """The inequalities as integers `(a, b)`: none, shape `(0, dim + 1)`."""
+        """The inequalities as integers `(a, b)`: an empty array of shape `(0, dim + 1)`."""
         return np.empty((0, self.dim + 1), dtype=object)
 
     def contains(self, points: FloatArray) -> BoolArray:
-        """Say True for every row of `points`."""
+        """Return True for every row of `points`."""
         points = Sizes(dim=self.dim).floats("points", points, ("n_points", "dim"), nonempty=())
         return np.ones(points.shape[0], dtype=np.bool_)
 
 
 @dataclass(frozen=True, eq=False)
 class Slice:
-    r"""The part $\{o + \sum_k t_k v_k : t \in B\}$ of a plane of any dimension.
+    r"""The subset $\{o + \sum_k t_k v_k : t \in B\}$ of an affine subspace.
 
     Attributes:
-        origin: The $o$, shape `(ambient_dim,)`.
-        directions: The $v_k$, independent, shape `(dim, ambient_dim)`.
-        box: The domain $B$ of the coordinates $t$, with an identity chart: a `Box`, a `WholeSpace`
-            or a polytope of dimension `dim`, or its text; all coordinates if None.
+        origin: The point $o$, shape `(ambient_dim,)`.
+        directions: The linearly independent vectors $v_k$, shape `(dim, ambient_dim)`.
+        box: The domain $B$ of the coordinates $t$, or its text: a `Box`, a `WholeSpace` or a
+            full-dimensional `Polytope`, in `dim` dimensions. By default, all of $\mathbb{R}^{dim}$.
 
     Raises:
-        ArgumentError: If the directions are dependent, or `box` has another dimension.
+        ArgumentError: If the directions are linearly dependent, or `box` has the wrong dimension.
+        DtypeError: If `box` is not a `Box`, a `WholeSpace` or a `Polytope`.
 
     Examples:
         >>> diagonal = Slice([0, 0, 1], [[1, 1, 0]], Box([0], [2]))
@@ -206,8 +207,8 @@ class Slice:
         space = getattr(inner, "ambient_dim", inner.dim)
         if space != len(directions):
             raise ArgumentError(
-                f"`box` must have one dimension for each of the {len(directions)} directions; "
-                f"got {space}."
+                f"`box` must have dimension {len(directions)}, the number of directions; "
+                f"got dimension {space}."
             )
         object.__setattr__(self, "origin", owned(origin))
         object.__setattr__(self, "directions", owned(directions))
@@ -220,25 +221,25 @@ class Slice:
 
     @property
     def ambient_dim(self) -> int:
-        """The dimension of the space it lies in."""
+        """The dimension of the ambient space."""
         return int(self.origin.shape[0])
 
     @property
     def chart(self) -> tuple[FloatArray, FloatArray]:
-        """The pair `(W, b)`: directions and origin."""
+        """The pair `(W, b)`: the directions and the origin."""
         return self.directions, self.origin
 
     @property
     def exact_rows(self) -> WideArray:
         """The inequalities of `box` as integers `(a, b)`, shape `(n_rows, dim + 1)`."""
-        # A polytope holds exact rows; its floats are rounded.
+        # The `rows` of a polytope are exact; its `inequalities` are rounded.
         rows = getattr(self.box, "exact_rows", getattr(self.box, "rows", None))
         assert rows is not None
         return np.asarray(rows, dtype=object)
 
     def points(self, coordinates: FloatArray) -> FloatArray:
-        """Return the points at the rows of `coordinates`, rounded."""
-        return _points(self, coordinates)
+        """Map the rows of `coordinates` to points of the ambient space, rounded."""
+        return _map_coordinates(self, coordinates)
 
 
 @dataclass(frozen=True, eq=False)
@@ -246,8 +247,11 @@ class Segment:
     r"""The segment $\{(1 - t) p + t q : 0 \le t \le 1\}$.
 
     Attributes:
-        start: The $p$, shape `(ambient_dim,)`.
-        end: The $q$, another point.
+        start: The point $p$, shape `(ambient_dim,)`.
+        end: The point $q \ne p$, shape `(ambient_dim,)`.
+
+    Raises:
+        ArgumentError: If the two points are equal.
 
     Examples:
         >>> Segment([0, 0], [4, 2]).points([[0.5]]).tolist()
@@ -271,24 +275,24 @@ class Segment:
 
     @property
     def dim(self) -> int:
-        """The dimension of a segment, 1."""
+        """The dimension of a segment: 1."""
         return 1
 
     @property
     def ambient_dim(self) -> int:
-        """The dimension of the space it lies in."""
+        """The dimension of the ambient space."""
         return int(self.start.shape[0])
 
     @cached_property
     def exact_chart(self) -> ScaledIntegers:
-        """The chart without rounding: rows $(q_i - p_i, p_i)$, shape `(ambient_dim, 2)`."""
+        """The exact chart: rows $(q_i - p_i, p_i)$, shape `(ambient_dim, 2)`."""
         ends = scaled_integers(np.stack([self.start, self.end], axis=1))
         start, end = ends.integers.T
         return ScaledIntegers(np.stack([end - start, start], axis=1), ends.exponent)
 
     @property
     def chart(self) -> tuple[FloatArray, FloatArray]:
-        """The pair `(W, b)`. The difference in it is rounded; `exact_chart` is not."""
+        """The pair `(W, b)`. Its `W` is a rounded difference; `exact_chart` is exact."""
         with np.errstate(over="ignore"):
             return (self.end - self.start)[np.newaxis], self.start
 
@@ -298,14 +302,14 @@ class Segment:
         return np.array([[1, 1], [-1, 0]], dtype=object)
 
     def points(self, coordinates: FloatArray) -> FloatArray:
-        """Return the points at the rows of `coordinates`, rounded."""
+        """Map the rows of `coordinates` to points of the ambient space, rounded."""
         t = Sizes(dim=1).floats("coordinates", coordinates, ("n_points", "dim"), nonempty=())
         return np.asarray((1.0 - t) * self.start + t * self.end)
 
 
 @dataclass(frozen=True, eq=False)
 class _Directed:
-    """What a line and a ray have alike: an origin, a direction and the chart they make."""
+    """The base class of `Line` and `Ray`: an origin, a direction and their chart."""
 
     origin: FloatArray
     direction: FloatArray
@@ -315,22 +319,22 @@ class _Directed:
 
     @property
     def dim(self) -> int:
-        """Its dimension, 1."""
+        """The dimension of a line or ray: 1."""
         return 1
 
     @property
     def ambient_dim(self) -> int:
-        """The dimension of the space it lies in."""
+        """The dimension of the ambient space."""
         return int(self.origin.shape[0])
 
     @property
     def chart(self) -> tuple[FloatArray, FloatArray]:
-        """The pair `(W, b)`: direction and origin."""
+        """The pair `(W, b)`: the direction and the origin."""
         return self.direction[np.newaxis], self.origin
 
     def points(self, coordinates: FloatArray) -> FloatArray:
-        """Return the points at the rows of `coordinates`, rounded."""
-        return _points(self, coordinates)
+        """Map the rows of `coordinates` to points of the ambient space, rounded."""
+        return _map_coordinates(self, coordinates)
 
 
 @dataclass(frozen=True, eq=False)
@@ -338,8 +342,11 @@ class Line(_Directed):
     r"""The line $\{o + t v : t \in \mathbb{R}\}$.
 
     Attributes:
-        origin: The $o$, shape `(ambient_dim,)`.
-        direction: The $v$, not zero.
+        origin: The point $o$, shape `(ambient_dim,)`.
+        direction: The nonzero vector $v$, shape `(ambient_dim,)`.
+
+    Raises:
+        ArgumentError: If the direction is zero.
 
     Examples:
         >>> Line([0, 0], [4, 2]).points([[-1.5]]).tolist()
@@ -351,7 +358,7 @@ class Line(_Directed):
 
     @property
     def exact_rows(self) -> WideArray:
-        """The inequalities as integers: none, shape `(0, 2)`."""
+        """The inequalities as integers: an empty array of shape `(0, 2)`."""
         return np.empty((0, 2), dtype=object)
 
 
@@ -360,8 +367,11 @@ class Ray(_Directed):
     r"""The ray $\{o + t v : t \ge 0\}$.
 
     Attributes:
-        origin: The $o$, shape `(ambient_dim,)`.
-        direction: The $v$, not zero.
+        origin: The point $o$, shape `(ambient_dim,)`.
+        direction: The nonzero vector $v$, shape `(ambient_dim,)`.
+
+    Raises:
+        ArgumentError: If the direction is zero.
 
     Examples:
         >>> Ray([0, 0], [4, 2]).points([[1.5]]).tolist()
@@ -377,7 +387,7 @@ class Ray(_Directed):
         return np.array([[-1, 0]], dtype=object)
 
 
-def _points(domain: Slice | _Directed, coordinates: FloatArray) -> FloatArray:
+def _map_coordinates(domain: Slice | _Directed, coordinates: FloatArray) -> FloatArray:
     t = Sizes(dim=domain.dim).floats("coordinates", coordinates, ("n_points", "dim"), nonempty=())
     weight, bias = domain.chart
     return np.asarray(t @ weight + bias)
@@ -398,5 +408,6 @@ def _require_independent(name: str, vectors: FloatArray) -> None:
     rank = fmpz_mat(*integers.shape, integers.ravel().tolist()).rank()
     if rank < len(vectors):
         raise ArgumentError(
-            f"`{name}` must be independent; got {len(vectors)} vectors that span {rank} dimensions."
+            f"`{name}` must be linearly independent; got {len(vectors)} "
+            f"vector{'s' * (len(vectors) != 1)} of rank {rank}."
         )

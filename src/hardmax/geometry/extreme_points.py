@@ -1,8 +1,8 @@
-r"""Extreme points: which keys can ever win, with a proof for every key.
+r"""Extreme points: the keys that can win, with a proof for every key.
 
 A key $k_i$ wins the hard attention of some query exactly if it is a vertex of the convex hull of
-the keys; with offsets, a form wins on an open set exactly if its lift is a vertex of the upper
-hull. Both are decided here without rounding, for thousands of keys in the dimension of a head.
+the keys. With offsets, a form wins on an open set exactly if its lift is a vertex of the upper
+hull. This module decides both exactly, for thousands of keys in the dimension of a typical head.
 """
 
 from collections import Counter
@@ -27,17 +27,18 @@ _FEW_POINTS, _N_TRIED, _MOST_LEADERS = 128, 32, 0.5
 
 @dataclass(frozen=True, eq=False)
 class ExtremePointCertificates:
-    r"""For every point a proof that it is, or is not, an extreme point of the convex hull.
+    r"""A proof for every point that it is, or is not, an extreme point of the convex hull.
 
     Attributes:
-        is_extreme: Shape `(n_points,)`: the first index of every distinct vertex.
-        first: Shape `(n_points,)`: the first index of an equal point, `i` itself if there is none.
-        directions: Shape `(n_extreme, dim)`, Python integers. Row `t` belongs to the `t`-th
-            extreme point $k_i$: $\langle k_i, u \rangle > \langle k_j, u \rangle$ for every
-            point $k_j \ne k_i$.
-        supports: For every point that is neither extreme nor a repeat, in order, the points
-            between which it lies.
-        weights: For the same points positive integers $w_j$ with
+        is_extreme: True at the first index of every distinct vertex, shape `(n_points,)`.
+        first: For each point, the first index of an equal point (its own index if it is the first),
+            shape `(n_points,)`.
+        directions: Python integers, shape `(n_extreme, dim)`. Row `t` is a direction $u$ for the
+            `t`-th extreme point $k_i$, with
+            $\langle k_i, u \rangle > \langle k_j, u \rangle$ for every point $k_j \ne k_i$.
+        supports: For every point that is neither extreme nor a repetition, in order, the indices
+            $j$ of the points $k_j$ between which it lies.
+        weights: For the same points $k_i$, positive integers $w_j$ with
             $\sum_j w_j k_j = \left(\sum_j w_j\right) k_i$.
 
     Examples:
@@ -63,14 +64,14 @@ class ExtremePointCertificates:
 def extreme_points(points: ArrayLike) -> BoolArray:
     r"""Tell which points are vertices of $\operatorname{conv}\{k_1, \dots, k_N\}$.
 
-    Exact: the entries mean the dyadic rationals they store. Points on a facet, on an edge or
-    repeated do not count; of equal vertices the first does.
+    The result is exact for the given float64 numbers. Points in the relative interior of an edge or
+    facet are not vertices. Of equal vertices, only the first is marked.
 
     Args:
-        points: The $k_i$, shape `(n_points, dim)` with at least one point.
+        points: The points $k_i$, shape `(n_points, dim)` with at least one point.
 
     Returns:
-        Shape `(n_points,)`: one True per distinct vertex.
+        A Boolean mask with one True per distinct vertex, shape `(n_points,)`.
 
     Raises:
         HardmaxError: If `points` is not a finite real matrix with at least one row.
@@ -99,15 +100,15 @@ def extreme_points(points: ArrayLike) -> BoolArray:
 def active_forms(forms: AffineForms) -> BoolArray:
     r"""Tell which forms $\langle a_j, x \rangle + c_j$ win alone on an open set of $\mathbb{R}^d$.
 
-    Form $i$ does exactly if the open cone $\{(x, t) : t > 0,\ \langle a_i - a_j, x \rangle +
-    (c_i - c_j) t > 0 \text{ for all } j\}$ is not empty, that is if $(a_i, c_i)$ is a vertex of
-    the upper hull. Of coinciding forms the first counts.
+    Form $i$ wins on an open set exactly if the open cone $\{(x, t) : t > 0,\ \langle a_i - a_j, x
+    \rangle + (c_i - c_j) t > 0 \text{ for all } j \ne i\}$ is nonempty, that is, if $(a_i, c_i)$ is
+    a vertex of the upper hull. Of coinciding forms, only the first is considered.
 
     Returns:
-        Shape `(n_forms,)`.
+        A Boolean mask, shape `(n_forms,)`.
 
     Examples:
-        The middle one of three forms meets the maximum only in a point.
+        The second of three forms attains the maximum only at one point.
 
         >>> active_forms(AffineForms([[-1.0], [0.0], [1.0]], [0.0, 0.0, 0.0])).tolist()
         [True, False, True]
@@ -125,11 +126,11 @@ def active_forms(forms: AffineForms) -> BoolArray:
 def certify_extreme_points(points: ArrayLike) -> ExtremePointCertificates:
     r"""Prove for every point that it is, or is not, a vertex of the convex hull.
 
-    Slower than `extreme_points` by one exact linear system of at most `dim + 1` equations for
-    every point that is not extreme.
+    In addition to the work of `extreme_points`, this solves an exact linear system of at most
+    `dim + 1` equations for every point that is not extreme.
 
     Args:
-        points: Shape `(n_points, dim)` with at least one point.
+        points: The points, shape `(n_points, dim)` with at least one point.
 
     Examples:
         >>> proofs = certify_extreme_points([[0, 0], [4, 0], [1, 0], [4, 0]])
@@ -159,7 +160,10 @@ def certify_extreme_points(points: ArrayLike) -> ExtremePointCertificates:
 
 
 def verify_extreme_points(points: ArrayLike, certificates: ExtremePointCertificates) -> bool:
-    """Check every proof in exact integers, without any code of the search.
+    """Check every proof in exact integers, independently of the code of the search.
+
+    Returns:
+        True if all proofs are valid for `points`.
 
     Examples:
         >>> square = [[0, 0], [1, 0], [0, 1], [1, 1]]

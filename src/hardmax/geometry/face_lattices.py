@@ -1,8 +1,9 @@
-"""The faces of a polyhedron, from which generators lie on which facet.
+"""The faces of a polyhedron, computed from the incidences of generators and facets.
 
-A face is named by the set of its vertices and rays, kept as the bits of one integer. Every face
-is an intersection of facets, and the facets of a face are the largest of its proper intersections
-with them, so the whole lattice unfolds downwards without any arithmetic.
+A face is represented by the set of its vertices and rays, stored as the bits of an integer. Every
+face is an intersection of facets of the polyhedron, and the facets of a face are the maximal proper
+intersections of the face with them. Hence the whole lattice is found from the top down without any
+arithmetic.
 """
 
 import math
@@ -22,10 +23,10 @@ class FaceLattice:
     """The faces of one polyhedron.
 
     Attributes:
-        facets: For each facet the bits of its vertices and rays; bit `k` is generator `k`.
+        facets: For each facet, the bits of its vertices and rays; bit `k` stands for generator `k`.
         top: The bits of all generators.
-        points: The bits of the vertices. A set of rays alone is a face at infinity, not of the
-            polyhedron.
+        points: The bits of the vertices. A set that contains only rays is a face at infinity, which
+            is not a face of the polyhedron.
     """
 
     facets: tuple[int, ...]
@@ -34,7 +35,7 @@ class FaceLattice:
     _known: dict[int, tuple[int, ...]] = field(default_factory=dict)
 
     def facets_of(self, face: int) -> tuple[int, ...]:
-        """Return the faces of one dimension less inside `face`."""
+        """Return the facets of `face`."""
         if face not in self._known:
             parts = {face & facet for facet in self.facets}
             parts.discard(face)
@@ -48,12 +49,12 @@ class FaceLattice:
 
 
 def face_lattice(incidence: BoolArray, n_points: int) -> FaceLattice:
-    """Build the lattice from the facets.
+    """Build the face lattice from the facets.
 
     Args:
-        incidence: Whether a generator lies on a facet, shape `(n_facets, n_generators)`, the
-            `n_points` vertices first.
-        n_points: How many of the generators are vertices.
+        incidence: Whether a generator lies on a facet, shape `(n_facets, n_generators)`. The
+            `n_points` vertices come first.
+        n_points: The number of generators that are vertices.
     """
     facets = tuple(sum(1 << k for k, on in enumerate(row) if on) for row in incidence.tolist())
     return FaceLattice(facets, (1 << incidence.shape[1]) - 1, (1 << n_points) - 1)
@@ -65,14 +66,14 @@ def facet_members(
     """Find the inequalities that define facets, each with the generators on its facet.
 
     Args:
-        generators: The vertices $(t v, t)$ and the rays $(r, 0)$, vertices first, modulo
-            lineality: the extreme rays of the cone over the polyhedron.
-        tight: The inequalities that each generator satisfies with equality.
-        n_points: How many of the generators are vertices.
+        generators: The extreme rays of the cone over the polyhedron, modulo lineality: the vertices
+            $(t v, t)$, followed by the rays $(r, 0)$.
+        tight: For each generator, the indices of the inequalities that it satisfies with equality.
+        n_points: The number of generators that are vertices.
 
     Returns:
-        Pairs of an inequality and a sorted list of generators, in the order of the inequalities;
-        one pair for each facet, under the first inequality that defines it.
+        One pair per facet: the index of the first inequality that defines it, and the sorted
+        indices of the generators on it. The pairs are in the order of the inequalities.
     """
     on: dict[int, list[int]] = {}
     for k, rows in enumerate(tight):
@@ -95,7 +96,7 @@ def rank(vectors: Sequence[Vector]) -> int:
 
 
 def face_numbers(lattice: FaceLattice, dim: int) -> tuple[int, ...]:
-    r"""Count the faces of dimension $0, \dots, \dim - 1$ of a polyhedron of dimension `dim`."""
+    r"""Count the faces of dimension $0, \dots, d - 1$ of a polyhedron of dimension $d$ = `dim`."""
     counts = []
     level = {lattice.top} if dim >= 0 else set()
     for _ in range(dim):
@@ -105,9 +106,10 @@ def face_numbers(lattice: FaceLattice, dim: int) -> tuple[int, ...]:
 
 
 def triangulate(lattice: FaceLattice, face: int) -> Iterator[tuple[int, ...]]:
-    """Cut a bounded face into simplices without new vertices, by pulling its first vertex.
+    """Triangulate a bounded face without new vertices, by pulling its first vertex.
 
-    The face is the union of the pyramids from one vertex over the facets that miss it.
+    The face is the union of the pyramids over its facets that do not contain this vertex, with the
+    vertex as apex.
     """
     apex = (face & -face).bit_length() - 1
     if face == 1 << apex:
@@ -119,9 +121,9 @@ def triangulate(lattice: FaceLattice, face: int) -> Iterator[tuple[int, ...]]:
 
 
 def simplex_volumes(lattice: FaceLattice, points: Sequence[Vector], dim: int) -> Fraction:
-    r"""Add up the volumes of a triangulation of a bounded polytope of full dimension.
+    r"""Return the volume of a bounded full-dimensional polytope, as a sum over a triangulation.
 
-    A simplex with the vertices $x_k / t_k$ has volume $|\det (x_k, t_k)| / (d! \prod t_k)$.
+    A simplex with vertices $x_k / t_k$ has volume $|\det (x_k, t_k)| / (d! \prod t_k)$.
     """
     total = Fraction(0)
     for simplex in triangulate(lattice, lattice.top):

@@ -1,10 +1,10 @@
-r"""Linear programs, solved by HiGHS: in floats alone, or proved in rationals.
+r"""Linear programs solved by HiGHS, either in floats alone or with an exact proof.
 
-`maximise` is for quantities that are rounded by nature, and never a proof. `largest_height` is
-exact: it finds the largest $y$ with $\langle a_i, t\rangle + c_i \ge k_i y$ for all rows,
-$k_i \ge 0$. HiGHS proposes a basis; the vertex and the multipliers of that basis are then computed
-exactly, and if all slacks and all multipliers are non-negative the vertex is optimal, whatever the
-solver's rounding did. If a proof fails, the vertices are enumerated exactly.
+`maximise` computes in floats; its results are never used as proofs. `largest_height` is exact: it
+finds the largest $y$ with $\langle a_i, t\rangle + c_i \ge k_i y$ for all rows, where $k_i \ge 0$.
+HiGHS proposes a basis, and the vertex and the multipliers of that basis are computed exactly. If
+all slacks and multipliers are nonnegative, the vertex is optimal regardless of rounding errors in
+the solver. Otherwise, all vertices are enumerated exactly.
 """
 
 from collections.abc import Sequence
@@ -26,17 +26,17 @@ def maximise(
     r"""Maximise $\langle c, x\rangle$ over $A x \le b$, without bounds on $x$.
 
     Args:
-        objective: The $c$, shape `(dim,)`.
-        A: Shape `(n_rows, dim)`: an array, or a `scipy.sparse` one, of which only the entries that
-            are stored are handed on.
-        b: Shape `(n_rows,)`.
-        interior: Whether to use an interior point method and to stop short of a vertex: many times
-            faster on large sparse programs, but it may fail where the simplex method does not, and
-            what it returns may be less than optimal or outside.
+        objective: The vector $c$, shape `(dim,)`.
+        A: The matrix $A$, shape `(n_rows, dim)`, as an array or a `scipy.sparse` array. Of a sparse
+            array, only the stored entries are passed to the solver.
+        b: The vector $b$, shape `(n_rows,)`.
+        interior: Whether to use an interior-point method without crossover to a vertex. It is many
+            times faster on large sparse programs. However, it can fail on programs that the simplex
+            method solves, and its result can be suboptimal or infeasible.
 
     Returns:
-        An optimal point, rounded, shape `(dim,)`; None if HiGHS finds none (the program is empty or
-        unbounded, or its numbers are too wild for floats).
+        An optimal point, rounded, shape `(dim,)`. None if HiGHS finds no solution, because the
+        program is infeasible, unbounded or too badly scaled for floats.
 
     Examples:
         >>> maximise(np.array([1.0]), np.array([[2.0]]), np.array([3.0])).tolist()
@@ -47,7 +47,7 @@ def maximise(
     import highspy
 
     options = {"solver": "ipm", "run_crossover": "off"} if interior else {}
-    solver = _solved(objective, A, b, options)
+    solver = _run_solver(objective, A, b, options)
     enough = [highspy.HighsModelStatus.kOptimal]
     if interior:
         enough.append(highspy.HighsModelStatus.kUnknown)
@@ -57,12 +57,13 @@ def maximise(
 
 
 class Height(NamedTuple):
-    """The answer of a program.
+    """The result of `largest_height`.
 
     Attributes:
-        value: The largest $y$; None if there is no largest.
-        point: A point $t$ where it is attained; where there is no largest, some feasible point.
-        direction: Where there is no largest, a direction along which $y$ rises by 1 per unit.
+        value: The largest $y$, or None if $y$ is unbounded.
+        point: A point $t$ at which the largest $y$ is attained. If $y$ is unbounded, a feasible
+            point.
+        direction: If $y$ is unbounded, a direction of $t$ along which $y$ increases by 1 per unit.
     """
 
     value: Fraction | None
@@ -74,41 +75,43 @@ def largest_height(rows: Sequence[Vector], dim: int) -> Height:
     r"""Maximise $y$ subject to $\langle a_i, t\rangle + c_i \ge k_i y$.
 
     Args:
-        rows: Integers $(a, k, c)$, `dim + 2` each, $k \ge 0$; they allow some $(t, y)$.
+        rows: Tuples of `dim + 2` integers $(a, k, c)$ with $k \ge 0$, for which the program is
+            feasible.
         dim: The dimension of $t$.
 
     Examples:
-        The point between 0 and 3 that is farthest from both ends, then without the upper end:
+        The point between 0 and 3 that is farthest from both ends, then the same without the upper
+        end:
 
         >>> largest_height([(1, 1, 0), (-1, 1, 3)], 1)
         Height(value=Fraction(3, 2), point=(Fraction(3, 2),), direction=None)
         >>> largest_height([(1, 1, 0)], 1).value is None
         True
     """
-    found = _proved(rows, dim)
+    found = _solve_with_proof(rows, dim)
     if found is not None:
         return found
-    # Without an optimum y may rise for ever: along a direction u with <a, u> >= k v, v > 0, which
-    # can be looked for in a cube.
+    # Without an optimum, y may be unbounded: it increases along a direction u with <a, u> >= k v,
+    # v > 0. Such a direction can be scaled into a cube.
     cube = [(*embed((sign,), [k], dim), 0, 1) for k in range(dim) for sign in (1, -1)]
-    rising = _proved([*((*row[:-1], 0) for row in rows), *cube, (*(0,) * dim, 1, 1)], dim)
+    rising = _solve_with_proof([*((*row[:-1], 0) for row in rows), *cube, (*(0,) * dim, 1, 1)], dim)
     if rising is not None and rising.value is not None and rising.value > 0:
         slope = rising.value
-        start = _proved([*rows, (*(0,) * dim, 1, 0)], dim)
+        start = _solve_with_proof([*rows, (*(0,) * dim, 1, 0)], dim)
         if start is not None:
             return Height(None, start.point, tuple(x / slope for x in rising.point))
-    return _enumerated(rows, dim)
+    return _solve_by_enumeration(rows, dim)
 
 
-def _proved(rows: Sequence[Vector], dim: int) -> Height | None:
-    """Solve in floats, and return the vertex of the final basis if it is provably optimal."""
-    basis = _proposed_basis(rows, dim)
+def _solve_with_proof(rows: Sequence[Vector], dim: int) -> Height | None:
+    """Solve in floats, and return the vertex of the final basis if it is proved optimal."""
+    basis = _propose_basis(rows, dim)
     if basis is None:
         return None
     tight, fixed = basis
     if len(tight) + len(fixed) != dim + 1:
         return None
-    # Unknowns (t, y): a t - k y = -c on tight rows, a free variable outside the basis is 0.
+    # The unknowns are (t, y): a t - k y = -c on tight rows, and free nonbasic variables are 0.
     table = [[*rows[i][:dim], -rows[i][dim]] for i in tight]
     table += [[int(j == k) for j in range(dim + 1)] for k in fixed]
     matrix = fmpq_mat(dim + 1, dim + 1, [fmpq(x) for row in table for x in row])
@@ -119,7 +122,8 @@ def _proved(rows: Sequence[Vector], dim: int) -> Height | None:
         multipliers = matrix.transpose().solve(fmpq_mat(dim + 1, 1, objective)).entries()
     except ZeroDivisionError:
         return None
-    # Maximal if the objective is a combination of the rows -(a t - k y), all weights >= 0.
+    # The vertex is optimal if the objective is a combination of the rows -(a t - k y) with all
+    # weights >= 0.
     if any(m > 0 for m in multipliers[: len(tight)]) or any(multipliers[len(tight) :]):
         return None
     for *a, k, c in rows:
@@ -130,19 +134,19 @@ def _proved(rows: Sequence[Vector], dim: int) -> Height | None:
     return Height(exact[dim], tuple(exact[:dim]))
 
 
-def _proposed_basis(rows: Sequence[Vector], dim: int) -> tuple[list[int], list[int]] | None:
+def _propose_basis(rows: Sequence[Vector], dim: int) -> tuple[list[int], list[int]] | None:
     """Return the tight rows and the nonbasic variables of HiGHS's optimal basis."""
     import highspy
 
     floats = rounded_directions(rows, dim + 2)
     matrix = np.column_stack([-floats[:, :dim], floats[:, dim]])
     column_size = np.abs(matrix).max(axis=0, initial=0.0)
-    # Powers of two change no digit and bring every variable to the same scale.
-    # The size of a column may be subnormal, and one over it infinite.
+    # Scaling by powers of two is exact and brings every variable to the same scale.
+    # The size of a column can be subnormal, and its reciprocal infinite.
     exponents = np.frexp(np.where(column_size > 0, column_size, 1.0))[1]
     scale = np.ldexp(1.0, np.minimum(-exponents, 1023))
     objective = np.array([0.0] * dim + [1.0])
-    solver = _solved(objective, matrix * scale, floats[:, -1], {"presolve": "off"})
+    solver = _run_solver(objective, matrix * scale, floats[:, -1], {"presolve": "off"})
     if solver.getModelStatus() != highspy.HighsModelStatus.kOptimal:
         return None
     basis = solver.getBasis()
@@ -152,7 +156,7 @@ def _proposed_basis(rows: Sequence[Vector], dim: int) -> tuple[list[int], list[i
     return tight, fixed
 
 
-def _enumerated(rows: Sequence[Vector], dim: int) -> Height:
+def _solve_by_enumeration(rows: Sequence[Vector], dim: int) -> Height:
     """Find the optimum among all vertices and rays, exactly."""
     lifted = [(*(-x for x in a), k, c) for *a, k, c in rows]
     generators = Polytope.from_rows(lifted, dim + 1).generators
@@ -165,12 +169,12 @@ def _enumerated(rows: Sequence[Vector], dim: int) -> Height:
     return Height(Fraction(best[dim], best[-1]), point)
 
 
-def _solved(objective: FloatArray, A: Any, b: FloatArray, options: dict[str, str]) -> Any:
-    """Hand a program to HiGHS, and return the solver after its run."""
+def _run_solver(objective: FloatArray, A: Any, b: FloatArray, options: dict[str, str]) -> Any:
+    """Run HiGHS on a program, and return the solver."""
     import highspy
 
     n_rows, dim = A.shape
-    starts, columns, values = _rows(A)
+    starts, columns, values = _compress_rows(A)
     program = highspy.HighsLp()
     program.num_col_, program.num_row_ = dim, n_rows
     program.sense_ = highspy.ObjSense.kMaximize
@@ -189,8 +193,8 @@ def _solved(objective: FloatArray, A: Any, b: FloatArray, options: dict[str, str
     return solver
 
 
-def _rows(A: Any) -> tuple[AnyArray, AnyArray, FloatArray]:
-    """Return where each row starts, and the columns and values of the entries, row by row."""
+def _compress_rows(A: Any) -> tuple[AnyArray, AnyArray, FloatArray]:
+    """Return the arrays of compressed sparse rows: row starts, column indices and values."""
     if hasattr(A, "tocsr"):
         stored = A.tocsr()
         return stored.indptr.astype(np.int32), stored.indices.astype(np.int32), stored.data

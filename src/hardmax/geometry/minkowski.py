@@ -1,8 +1,9 @@
 r"""Vertices of a Minkowski sum: the routing cells of a bias-free multi-head layer.
 
-A layer with $H$ heads whose scores are $\langle x, a_{h,j} \rangle$ routes $x$ by the winners of
-all heads at once. The tuples of winners that occur on open sets are exactly the vertices of
-$P_1 + \dots + P_H$ with $P_h = \operatorname{conv}\{a_{h,j}\}$, each written once as a sum.
+A layer with $H$ heads and scores $\langle x, a_{h,j} \rangle$ routes $x$ by the tuple of winners of
+all heads. The tuples that occur on open sets correspond exactly to the vertices of
+$P_1 + \dots + P_H$ with $P_h = \operatorname{conv}\{a_{h,j}\}$, because each vertex is a sum of
+points in exactly one way.
 """
 
 from collections.abc import Iterable
@@ -25,17 +26,18 @@ from hardmax.typing import ArrayLike, FloatArray, IntArray, WideArray
 
 @dataclass(frozen=True, eq=False)
 class MinkowskiVertices:
-    r"""The vertices of $P_1 + \dots + P_H$, in lexicographic order of their choices.
+    r"""The vertices of $P_1 + \dots + P_H$, in lexicographic order of `choices`.
 
     Attributes:
-        point_sets: The point sets, one array of shape `(n_points, dim)` for each head.
-        choices: Which point of each set the vertex is the sum of, shape `(count, n_sets)`; of equal
-            points the first.
-        points: The vertices, shape `(count, dim)`: each the exact sum, rounded once.
-        directions: A direction selecting each vertex, shape `(count, dim)`. A cone can be too thin
-            for float64; then the direction is a rounded one, and `exact_directions` has a true one.
-        decisions: How many decisions floating point took with a proven bound, and how many were
-            taken in exact integers.
+        point_sets: The point sets, one array of shape `(n_points, dim)` per set.
+        choices: For each vertex, the indices of its summands, one per set: shape
+            `(count, n_sets)`. Of equal points, the first is listed.
+        points: The vertices, shape `(count, dim)`. Each coordinate is the exact sum, rounded once.
+        directions: For each vertex, a direction that selects it, shape `(count, dim)`. If the cone
+            of such directions is too thin for float64, the direction is rounded and may lie
+            outside; `exact_directions` then holds the exact one.
+        decisions: The numbers of decisions made in floating point (with a proven bound) and in
+            exact integers.
 
     Examples:
         >>> sum_of_two = minkowski_vertices([[[0, 0], [1, 0]], [[0, 0], [0, 1]]])
@@ -59,7 +61,7 @@ class MinkowskiVertices:
 
     @property
     def count(self) -> int:
-        """How many vertices the sum has."""
+        """The number of vertices of the sum."""
         return int(self.choices.shape[0])
 
     @property
@@ -69,7 +71,7 @@ class MinkowskiVertices:
 
     @cached_property
     def exact_directions(self) -> WideArray:
-        """Directions as Python integers, shape `(count, dim)`: each selects its vertex, exactly."""
+        """For each vertex, Python integers of a direction that selects it: `(count, dim)`."""
         exact = np.empty(self.directions.shape, dtype=object)
         for i, direction in enumerate(self.directions):
             wide = self._winners.exact.get(i)
@@ -78,40 +80,43 @@ class MinkowskiVertices:
 
     @cached_property
     def edges(self) -> IntArray:
-        """The pairs of vertices joined by an edge, shape `(n_edges, 2)`, sorted."""
+        """The pairs of vertices that are joined by an edge, sorted, shape `(n_edges, 2)`."""
         return neighbouring_tuples(self._winners)
 
 
 def minkowski_vertices(
     point_sets: Iterable[ArrayLike], start: Stage = "filtered"
 ) -> MinkowskiVertices:
-    r"""Find the vertices of the Minkowski sum of the convex hulls of some point sets.
+    r"""Find the vertices of the Minkowski sum of the convex hulls of point sets.
 
-    A tuple $(i_1, \dots, i_H)$ is a vertex if a direction $u$ selects it alone:
+    The points $p_{1,i_1}, \dots, p_{H,i_H}$ add up to a vertex if a direction $u$ selects exactly
+    these points:
 
     $$\langle u, p_{h,i_h} \rangle > \langle u, p_{h,j} \rangle
       \quad\text{for all } h \text{ and all } p_{h,j} \ne p_{h,i_h}.$$
 
-    The answer is exact for the float64 numbers given: it holds for repeated points, flat and
-    parallel polytopes, and single points, where a convex-hull code fails. The sets are taken one
-    after another and only tuples that can be completed are kept, so the cost grows with the number
-    of vertices; the $\prod_h N_h$ sums are never formed.
+    The result is exact for the given float64 numbers. Repeated points, flat or parallel polytopes
+    and single points are allowed, although general convex-hull codes fail for them. The search adds
+    one set at a time and keeps only tuples that extend to vertices, so the cost grows with the
+    number of vertices. The $\prod_h N_h$ sums are never formed.
 
     Args:
-        point_sets: At least one set; each an array of shape `(n_points, dim)` with at least one
-            point, all of the same `dim`. The sizes may differ.
-        start: Where a decision starts: `"filtered"`, or `"rational"` for exact integers
-            throughout, which is slow and gives the same answer.
+        point_sets: At least one point set. Each is an array of shape `(n_points, dim)` with at
+            least one point; `dim` must be the same for all sets, `n_points` need not be.
+        start: The first stage of each decision: `"filtered"` tries floats with a proven bound
+            first; `"rational"` uses exact integers throughout, which is slow and gives the same
+            result.
 
     Raises:
-        EmptyInputError: If there is no set, or a set without points.
-        ShapeMismatchError: If a set is not a matrix, or the dimensions differ.
+        EmptyInputError: If there is no point set, or a set has no points.
+        ShapeMismatchError: If a set is not a matrix, or the dimensions of the sets differ.
         NonFiniteError: If a coordinate is NaN or infinite.
         DtypeError: If the coordinates are not real numbers.
-        SizeLimitError: If the hulls have too many vertices for a table of their differences.
+        SizeLimitError: If the table of differences between neighbouring vertices of the hulls
+            would be too large.
 
     References:
-        [Fuk04] for sums as fans, [Wei12] for the number of vertices.
+        [Fuk04] for normal fans of sums, [Wei12] for the number of vertices.
 
     Examples:
         >>> square = minkowski_vertices([[[0, 0], [1, 0]], [[0, 0], [0, 1], [0, 1]]])
@@ -120,7 +125,7 @@ def minkowski_vertices(
         >>> square.choices.tolist()
         [[0, 0], [0, 1], [1, 0], [1, 1]]
 
-        Parallel segments add up to one segment, with two vertices.
+        Parallel segments add up to a segment, which has two vertices.
 
         >>> parallel = minkowski_vertices([[[0, 0], [1, 2]], [[0, 0], [3, 6]], [[5, 5]]])
         >>> parallel.count, parallel.points.tolist()
@@ -130,9 +135,9 @@ def minkowski_vertices(
     winners = joint_winners(sets, np.zeros((0, sets[0].shape[1])), "Minkowski sum", start)
     directions = winners.directions
     if not directions.any(axis=1).all():
-        # A single point is selected by every direction; zero is not one.
+        # Every nonzero direction selects a single point.
         directions = np.eye(1, sets[0].shape[1])
-    points = _sums([head[own] for head, own in zip(sets, winners.choices.T, strict=True)])
+    points = _add_exactly([head[own] for head, own in zip(sets, winners.choices.T, strict=True)])
     choices = winners.choices.copy()
     choices.setflags(write=False)
     return MinkowskiVertices(
@@ -146,7 +151,7 @@ def minkowski_vertices(
 
 
 def read_point_sets(point_sets: Any) -> list[FloatArray]:
-    """Read the point sets, naming the one that is wrong."""
+    """Read and check the point sets; an error names the wrong one."""
     try:
         listed = list(point_sets)
     except TypeError:
@@ -162,13 +167,13 @@ def read_point_sets(point_sets: Any) -> list[FloatArray]:
     ]
 
 
-def _sums(terms: list[FloatArray]) -> FloatArray:
+def _add_exactly(terms: list[FloatArray]) -> FloatArray:
     """Add arrays of the same shape so that every entry is the exact sum, rounded once."""
     total = terms[0].copy()
     is_exact = np.ones(total.shape, np.bool_)
     with np.errstate(over="ignore", invalid="ignore"):
         for term in terms[1:]:
-            # The error of a floating-point sum, itself exact [Knu97, section 4.2.2].
+            # The error of a floating-point sum, which is itself exact [Knu97, section 4.2.2].
             raised = total + term
             virtual = raised - total
             error = (total - (raised - virtual)) + (term - virtual)

@@ -1,9 +1,9 @@
 r"""Normal fans of polytopes and of Minkowski sums, with all their cones, exactly.
 
-The normal fan of a polytope $P$ has for every face the cone of the directions that are largest on
-it: rays for facets, full-dimensional cones for vertices. The normal fan of a sum is the common
-refinement of the fans of its summands, so a fan is kept as the point sets it comes from, and
-refining fans means putting their point sets together.
+For each face of a polytope $P$, the normal fan has the cone of the directions whose maximum over
+$P$ is attained on that face: a ray for each facet and a full-dimensional cone for each vertex. The
+normal fan of a sum is the common refinement of the fans of the summands. Hence a fan keeps its
+point sets, and the refinement of several fans is the fan of all their point sets.
 """
 
 from collections import defaultdict
@@ -36,13 +36,13 @@ class NormalFan:
     r"""The normal fan of $P = \operatorname{conv} P_1 + \dots + \operatorname{conv} P_H$.
 
     Attributes:
-        vertices: The vertices of the sum, one for each maximal cone.
-        rays: Outer normals of the facets of $P$, shape `(n_rays, dim)`: primitive Python integers
-            orthogonal to the lineality space, sorted.
-        lineality: A basis of the directions that are constant on $P$, shape `(n_lines, dim)`:
-            primitive Python integers. Empty if $P$ is full-dimensional.
-        maximal_cones: For each vertex the rays that span its cone together with the lineality
-            space, sorted.
+        vertices: The vertices of the sum, one per maximal cone.
+        rays: The outer normals of the facets of $P$ as primitive Python integers, orthogonal to the
+            lineality space and sorted, shape `(n_rays, dim)`.
+        lineality: A basis of the directions that are constant on $P$, as primitive Python integers,
+            shape `(n_lines, dim)`. Empty if $P$ is full-dimensional.
+        maximal_cones: For each vertex, the sorted indices of the rays that span its cone together
+            with the lineality space.
 
     Examples:
         >>> square = normal_fan([[[0, 0], [1, 0]], [[0, 0], [0, 1]]])
@@ -66,12 +66,12 @@ class NormalFan:
 
     @property
     def polytope_dim(self) -> int:
-        """The dimension of $P$: `dim` minus that of the lineality space."""
+        """The dimension of $P$: `dim` minus the dimension of the lineality space."""
         return self.dim - int(self.lineality.shape[0])
 
     @cached_property
     def _cones(self) -> dict[int, set[frozenset[int]]]:
-        """For each dimension, modulo lineality, the cones as sets of rays."""
+        """The cones as sets of rays, by dimension modulo lineality."""
         cones: dict[int, set[frozenset[int]]] = defaultdict(set)
         for rays, lattice in zip(self.maximal_cones, self._lattices, strict=True):
             names = rays.tolist()
@@ -86,7 +86,7 @@ class NormalFan:
         return dict(cones)
 
     def cones(self, k: int) -> list[tuple[int, ...]]:
-        r"""List the cones of dimension `k` modulo lineality, each by its rays, sorted.
+        r"""List the cones of dimension `k` modulo lineality as sorted tuples of ray indices.
 
         They correspond to the faces of $P$ of dimension `polytope_dim - k`.
 
@@ -101,9 +101,9 @@ class NormalFan:
 
     @cached_property
     def f_vector(self) -> tuple[int, ...]:
-        r"""The numbers $(f_0, \dots, f_{\dim P - 1})$ of faces of $P$ of each dimension.
+        r"""The numbers $(f_0, \dots, f_{\dim P - 1})$ of faces of each dimension below $\dim P$.
 
-        A single point has none of a dimension below its own: the vector is empty.
+        For a single point the tuple is empty.
         """
         return tuple(len(self._cones[k]) for k in range(self.polytope_dim, 0, -1))
 
@@ -111,11 +111,13 @@ class NormalFan:
 def normal_fan(point_sets: Iterable[ArrayLike]) -> NormalFan:
     r"""Compute the normal fan of a polytope, or of a sum of polytopes, with all its cones.
 
-    Exact, also for flat polytopes. Meant for small dimensions: the cost grows with the number of
-    rays of the cones, a few milliseconds for each vertex in dimension four.
+    The result is exact, also for flat polytopes. The function is meant for small dimensions: the
+    cost grows with the number of rays of the cones, and is a few milliseconds per vertex in
+    dimension four.
 
     Args:
-        point_sets: See `minkowski_vertices`; one set gives the fan of its convex hull.
+        point_sets: The point sets, as for `minkowski_vertices`. A single set yields the normal fan
+            of its convex hull.
 
     References:
         [Zie95], [Fuk04].
@@ -127,8 +129,8 @@ def normal_fan(point_sets: Iterable[ArrayLike]) -> NormalFan:
         >>> hexagon.f_vector, hexagon.rays.tolist()
         ((6, 6), [[-1, -1], [-1, 0], [0, -1], [0, 1], [1, 0], [1, 1]])
 
-        A flat one: a segment in the plane has one constant direction, and no facet normals but
-        those along it.
+        A segment in the plane is flat. One direction is constant on it, and its facet normals are
+        parallel to it.
 
         >>> segment = normal_fan([[[0, 0], [2, 2]]])
         >>> segment.f_vector, segment.lineality.tolist(), segment.rays.tolist()
@@ -152,24 +154,26 @@ def normal_fan(point_sets: Iterable[ArrayLike]) -> NormalFan:
         lattices.append(FaceLattice(bits, everything, everything))
     lineality = _constant_directions(vertices)
     rays = [
-        _across(primitive(graphs.coordinates.original_integers(np.array(ray, object))), lineality)
+        _project_out(
+            primitive(graphs.coordinates.original_integers(np.array(ray, object))), lineality
+        )
         for ray in names
     ]
     order = sorted(range(len(rays)), key=rays.__getitem__)
     rank_of = {old: new for new, old in enumerate(order)}
     return NormalFan(
         vertices,
-        _frozen(wide_rows([rays[k] for k in order], vertices.dim)),
-        _frozen(wide_rows(lineality, vertices.dim)),
+        _freeze(wide_rows([rays[k] for k in order], vertices.dim)),
+        _freeze(wide_rows(lineality, vertices.dim)),
         tuple(np.array([rank_of[k] for k in cone], np.int64) for cone in cones),
         tuple(lattices),
     )
 
 
 def refine_fans(fans: Iterable[NormalFan]) -> NormalFan:
-    r"""Compute the common refinement of normal fans: the normal fan of the sum.
+    r"""Compute the common refinement of normal fans: the normal fan of the sum of their polytopes.
 
-    Its cones are the intersections of cones, one of each fan.
+    Its cones are the intersections of one cone from each fan.
 
     Examples:
         >>> across = normal_fan([[[0, 0], [1, 0]]])
@@ -186,20 +190,20 @@ def _constant_directions(vertices: MinkowskiVertices) -> tuple[Vector, ...]:
     differences = [
         row
         for points in vertices.point_sets
-        for row in _moved(scaled_integers(points).integers)
+        for row in _subtract_first(scaled_integers(points).integers)
         if any(row)
     ]
     basis, _ = independent_rows(differences, vertices.dim)
     return null_space([differences[k] for k in basis], vertices.dim)
 
 
-def _moved(points: WideArray) -> list[Vector]:
-    """Return the points minus the first one."""
+def _subtract_first(points: WideArray) -> list[Vector]:
+    """Subtract the first point from all points."""
     return [tuple(row) for row in (points - points[0]).tolist()]
 
 
-def _across(ray: Vector, lineality: tuple[Vector, ...]) -> Vector:
-    """Project a ray orthogonally to the lineality space: the one normal in the span of the sum."""
+def _project_out(ray: Vector, lineality: tuple[Vector, ...]) -> Vector:
+    """Project a ray orthogonally to the lineality space, which makes facet normals unique."""
     if not lineality:
         return ray
     lines = fmpz_mat([list(line) for line in lineality])
@@ -211,7 +215,7 @@ def _across(ray: Vector, lineality: tuple[Vector, ...]) -> Vector:
     return primitive(scale * x - sign * int(part[k, 0]) for k, x in enumerate(ray))
 
 
-def _frozen(array: WideArray) -> WideArray:
+def _freeze(array: WideArray) -> WideArray:
     array.setflags(write=False)
     return array
 

@@ -1,9 +1,10 @@
-r"""Where each of many affine forms is largest on the plane: all cells at once, exactly.
+r"""All cells of a maximum of affine forms on the plane, exactly.
 
-The forms $f_j(x) = \langle a_j, x\rangle + c_j$ as points $(a_j, c_j)$ of space have an upper hull:
-its corners are the forms that win on an open set, its edges the walls between two cells, its faces
-the points where three or more cells meet. `convex_hulls` finds it, and the compiled core reads the
-cells off it, in the order in which they lie around each other.
+The forms $f_j(x) = \langle a_j, x\rangle + c_j$ correspond to points $(a_j, c_j)$ of
+three-dimensional space. The vertices of the upper hull of these points are the forms that win on an
+open set, its edges are the walls between two cells, and its facets are the points where three or
+more cells meet. `convex_hulls` computes the hull, and the compiled core extracts the cells with
+their neighbours in cyclic order.
 """
 
 from ctypes import Structure, byref, c_int32, c_void_p
@@ -16,7 +17,7 @@ from hardmax._core.library import core
 from hardmax._core.memory import Memory, address
 from hardmax.exact.integer_vectors import Vector, primitive
 from hardmax.geometry.convex_hulls import float_points, lifted_rows, meeting_points, run_hull
-from hardmax.geometry.descriptions import rounded_points
+from hardmax.geometry.descriptions import round_points
 from hardmax.typing import FloatArray, IntArray, WideArray
 
 
@@ -36,17 +37,19 @@ class _CoreCells(Structure):
 
 @dataclass(frozen=True, eq=False)
 class PlanarEnvelope:
-    r"""The cells of $\max_j \langle a_j, x\rangle + c_j$ on the plane, and how they meet.
+    r"""The cells of $\max_j \langle a_j, x\rangle + c_j$ on the plane, with walls and vertices.
 
     Attributes:
-        rows: The $(a_j, c_j)$ as integers on one common scale, shape `(n_forms, 3)`.
-        sites: The forms that win on an open set, ascending; of equal forms the first.
-        starts: Cell `i` has the entries `starts[i]` to `starts[i + 1]` of the next two.
-        neighbours: The forms behind the walls of a cell, counter-clockwise.
-        corners: The vertex at the end of each wall, where the next one begins; -1 if both run to
-            infinity, then the last entry of the cell.
-        triples: For each vertex three forms that are equal there, shape `(n_vertices, 3)`.
-        vertices: Where that is, correctly rounded, shape `(n_vertices, 2)`.
+        rows: The vectors $(a_j, c_j)$ as integers on one common scale, shape `(n_forms, 3)`.
+        sites: The forms that win on an open set, in ascending order. Of equal forms, the first is
+            listed.
+        starts: Offsets into the next two arrays: cell `i` has the entries `starts[i]` to
+            `starts[i + 1]`.
+        neighbours: For each cell, the forms that win beyond its walls, counter-clockwise.
+        corners: For each wall, the vertex at its end, where the next wall begins. It is -1 if this
+            wall and the next are unbounded; this is then the last entry of the cell.
+        triples: For each vertex, three forms that tie there, shape `(n_vertices, 3)`.
+        vertices: The vertices, correctly rounded, shape `(n_vertices, 2)`.
     """
 
     rows: WideArray
@@ -59,7 +62,7 @@ class PlanarEnvelope:
 
     @cached_property
     def pairs(self) -> IntArray:
-        """The pairs `i < j` of forms whose cells share a wall: shape `(n_pairs, 2)`, sorted."""
+        """The pairs `i < j` of forms whose cells share a wall, sorted, shape `(n_pairs, 2)`."""
         left = np.repeat(self.sites, np.diff(self.starts))
         keys = (left * len(self.rows) + self.neighbours)[left < self.neighbours]
         keys.sort()
@@ -71,27 +74,31 @@ class PlanarEnvelope:
 
 
 def meeting_point(rows: WideArray) -> Vector:
-    r"""Return where three forms are equal, as integers $(t x, t)$, $t > 0$, in lowest terms."""
+    r"""Return the point where three forms tie, as integers $(t x, t)$, $t > 0$, in lowest terms."""
     (x, y, c), (u, v, d) = (rows[1:] - rows[0]).tolist()
     point = (y * d - v * c, c * u - d * x, x * v - u * y)
     return primitive(point if point[-1] > 0 else tuple(-entry for entry in point))
 
 
 def planar_envelope(rows: WideArray, floats: FloatArray | None = None) -> PlanarEnvelope | None:
-    r"""Find all cells of $\max_j \langle a_j, x\rangle + c_j$; `None` if all $a_j$ are on a line.
+    r"""Find all cells of $\max_j \langle a_j, x\rangle + c_j$ on the plane.
 
-    Forms may repeat, tie in any number, or win nowhere.
+    Forms may be repeated, any number may tie at a point, and some may win nowhere.
 
     Args:
-        rows: The $(a_j, c_j)$, integers on one common scale, shape `(n_forms, 3)`.
-        floats: The same numbers, without that scale, if they are float64: then integers are only
-            looked at for forms that win.
+        rows: The vectors $(a_j, c_j)$ as integers on one common scale, shape `(n_forms, 3)`.
+        floats: The same numbers without that scale, if they are float64 numbers. The integers are
+            then used only for forms that win.
+
+    Returns:
+        The cells, or `None` if all $a_j$ lie on a line.
 
     References:
         [CS89].
 
     Examples:
-        Four sites on a circle meet in one vertex; the centre of the square wins nowhere.
+        The cells of four sites on a circle meet at one vertex; the centre of the circle wins
+        nowhere.
 
         >>> rows = np.array([[1, 0, 0], [0, 1, 0], [-1, 0, 0], [0, -1, 0], [0, 0, 0]], dtype=object)
         >>> found = planar_envelope(rows)
@@ -118,7 +125,7 @@ def planar_envelope(rows: WideArray, floats: FloatArray | None = None) -> Planar
     else:
         vertices = meeting_points(lifted_rows(rows[sites]), np.searchsorted(sites, ties))
     for k in np.flatnonzero(np.isnan(vertices).any(axis=1)).tolist():
-        vertices[k] = rounded_points([meeting_point(rows[ties[k]])], 2)[0]
+        vertices[k] = round_points([meeting_point(rows[ties[k]])], 2)[0]
     n_sites = found.n_sites
     n_walls = int(starts[n_sites])
     return PlanarEnvelope(

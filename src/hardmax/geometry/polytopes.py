@@ -22,7 +22,7 @@ from hardmax.geometry.descriptions import (
     describe_hull,
     generators_of_inequalities,
     inequality_rows,
-    rounded_points,
+    round_points,
 )
 from hardmax.geometry.domains import Domain
 from hardmax.typing import ArrayLike, BoolArray, FloatArray, IntArray, WideArray
@@ -33,9 +33,10 @@ class Facets:
     """The facets of a polyhedron.
 
     Attributes:
-        rows: For each facet the first inequality that defines it, shape `(n_facets,)`.
-        vertices: Which vertices lie on it, shape `(n_facets, n_vertices)`.
-        rays: Which extreme rays run along it, shape `(n_facets, n_rays)`.
+        rows: For each facet, the index of the first inequality that defines it, shape
+            `(n_facets,)`.
+        vertices: Whether a vertex lies on a facet, shape `(n_facets, n_vertices)`.
+        rays: Whether an extreme ray is a direction of a facet, shape `(n_facets, n_rays)`.
 
     Examples:
         >>> triangle = Polytope([[-1, 0], [0, -1], [1, 1], [2, 2]], [0, 0, 1, 2])
@@ -55,19 +56,19 @@ class Facets:
 class Polytope:
     r"""The convex polyhedron $P = \{x \in \mathbb{R}^d : A x \le b\}$.
 
-    It may be unbounded, empty or flat. The entries of $A$ and $b$ mean exactly the dyadic rationals
-    they store, and so does every answer: vertices are rational points (correctly rounded to
-    float64 in `vertices`, as they are in `exact_vertices`), faces are combinatorial, the volume is
-    a fraction. The vertices are found once, by double description, when first asked for; their
-    number can be exponential in $d$.
+    The polyhedron may be unbounded, empty or flat. The float64 entries of $A$ and $b$ are taken as
+    exact dyadic rationals, and all results are exact for them: the vertices are rational points
+    (`exact_vertices`; `vertices` has them correctly rounded to float64), the faces are found
+    combinatorially, and the volume is a fraction. The vertices are computed on first use, by double
+    description, and then kept. Their number can be exponential in $d$.
 
     Args:
-        A: Shape `(n_rows, dim)`; no rows means all of space.
-        b: Shape `(n_rows,)`.
+        A: The matrix $A$, shape `(n_rows, dim)`. Without rows, the polyhedron is the whole space.
+        b: The vector $b$, shape `(n_rows,)`.
 
     Attributes:
-        rows: The inequalities as integers $(a, b)$ for $\langle a, x\rangle \le b$, shape
-            `(n_rows, dim + 1)`, each row without a common divisor.
+        rows: The inequalities $\langle a, x\rangle \le b$ as integers $(a, b)$, shape
+            `(n_rows, dim + 1)`. The entries of each row have no common divisor.
 
     Raises:
         ShapeMismatchError: If the shapes disagree.
@@ -80,7 +81,8 @@ class Polytope:
         >>> triangle.volume, triangle.f_vector
         (Fraction(1, 6), (3, 3))
 
-        A half-plane has no vertex; an empty polyhedron has dimension -1.
+        A half-plane has no vertex, so `vertices` holds one point of its boundary line. An empty
+        polyhedron has dimension -1.
 
         >>> half_plane = Polytope([[1, 0]], [2])
         >>> half_plane.vertices.tolist(), half_plane.rays.tolist(), half_plane.lineality.tolist()
@@ -101,12 +103,13 @@ class Polytope:
     def from_rows(
         cls, rows: Sequence[Vector], dim: int, generators: Generators | None = None
     ) -> Polytope:
-        r"""Build a polyhedron from integer inequalities of any size.
+        r"""Build a polyhedron from inequalities with integers of any size.
 
         Args:
-            rows: Tuples $(a, b)$ of `dim + 1` Python integers for $\langle a, x\rangle \le b$.
-            dim: The $d$ of the space.
-            generators: The vertices and rays, if they are known already.
+            rows: The inequalities $\langle a, x\rangle \le b$ as tuples $(a, b)$ of `dim + 1`
+                Python integers.
+            dim: The dimension $d$ of the space.
+            generators: The vertices and rays, if they are already known.
         """
         polytope = cls.__new__(cls)
         polytope._set_rows([primitive(row) for row in rows], dim)
@@ -116,10 +119,10 @@ class Polytope:
 
     @classmethod
     def from_points(cls, points: ArrayLike) -> Polytope:
-        r"""Return the convex hull of points; they may repeat and lie in a flat.
+        r"""Return the convex hull of points, which may be repeated or lie in a hyperplane.
 
         Args:
-            points: Shape `(n_points, dim)`, both at least 1.
+            points: The points, shape `(n_points, dim)` with `n_points >= 1` and `dim >= 1`.
 
         Examples:
             >>> Polytope.from_points([[0, 0], [2, 2], [1, 1]]).vertices.tolist()
@@ -148,12 +151,12 @@ class Polytope:
 
     @property
     def ambient_dim(self) -> int:
-        """The $d$ of the space the polyhedron lies in."""
+        """The dimension $d$ of the ambient space."""
         return int(self.rows.shape[1]) - 1
 
     @cached_property
     def inequalities(self) -> tuple[FloatArray, FloatArray]:
-        """The pair `(A, b)`, rows scaled by powers of two and rounded; `rows` is exact."""
+        """The pair `(A, b)`, with rows scaled by powers of two and rounded. `rows` is exact."""
         floats = rounded_directions([tuple(row) for row in self.rows.tolist()], self.rows.shape[1])
         return floats[:, :-1], floats[:, -1]
 
@@ -171,16 +174,16 @@ class Polytope:
 
     @cached_property
     def vertices(self) -> FloatArray:
-        """The vertices, each coordinate correctly rounded: shape `(n_vertices, dim)`.
+        """The vertices, with each coordinate correctly rounded, shape `(n_vertices, dim)`.
 
-        If the polyhedron contains a line it has no vertices, and these are one point on each
-        minimal face instead.
+        A polyhedron that contains a line has no vertices; the rows are then one point of each
+        minimal face.
         """
-        return rounded_points(self.generators.points, self.ambient_dim)
+        return round_points(self.generators.points, self.ambient_dim)
 
     @cached_property
     def rays(self) -> FloatArray:
-        """The extreme rays, rounded, largest entry 1 or -1: shape `(n_rays, dim)`."""
+        """The extreme rays, scaled to largest entry 1 or -1 and rounded: shape `(n_rays, dim)`."""
         return _unit_directions(self.generators.rays, self.ambient_dim)
 
     @cached_property
@@ -190,12 +193,12 @@ class Polytope:
 
     @cached_property
     def lineality(self) -> FloatArray:
-        """A basis of the directions of the lines inside, rounded: shape `(n_lines, dim)`."""
+        """A basis of the lineality space, rounded: shape `(n_lines, dim)`."""
         return _unit_directions(self.generators.lineality, self.ambient_dim)
 
     @cached_property
     def exact_lineality(self) -> WideArray:
-        """The same basis as integers, shape `(n_lines, dim)`."""
+        """A basis of the lineality space as integers, shape `(n_lines, dim)`."""
         return wide_rows(self.generators.lineality, self.ambient_dim)
 
     @property
@@ -205,18 +208,18 @@ class Polytope:
 
     @property
     def is_bounded(self) -> bool:
-        """Whether it fits in a ball (the empty set does)."""
+        """Whether the polyhedron is bounded. The empty set is bounded."""
         return not (self.generators.rays or self.generators.lineality)
 
     @cached_property
     def dim(self) -> int:
-        """The dimension of the affine hull; -1 if empty."""
+        """The dimension of the affine hull, or -1 for the empty set."""
         generators = self.generators
         return face_lattices.rank(generators.homogeneous) + len(generators.lineality) - 1
 
     @cached_property
     def facets(self) -> Facets:
-        """The faces of one dimension less, and the inequality that defines each."""
+        """The facets, each with the first inequality that defines it."""
         generators = self.generators
         n_points = len(generators.points)
         found = face_lattices.facet_members(generators.homogeneous, generators.tight, n_points)
@@ -228,9 +231,9 @@ class Polytope:
 
     @cached_property
     def f_vector(self) -> tuple[int, ...]:
-        r"""The numbers of faces $(f_0, \dots, f_{\dim P - 1})$ of each dimension below its own.
+        r"""The numbers $(f_0, \dots, f_{\dim P - 1})$ of faces of each dimension below $\dim P$.
 
-        Unbounded faces count like bounded ones.
+        Unbounded faces are counted too.
 
         Examples:
             >>> cube = Polytope(np.concatenate([np.eye(3), -np.eye(3)]), np.ones(6))
@@ -241,7 +244,7 @@ class Polytope:
 
     @property
     def is_simplicial(self) -> bool:
-        """Whether every facet is a simplex: bounded, with as many vertices as the dimension.
+        """Whether the polyhedron is bounded and every facet is a simplex.
 
         Examples:
             >>> square = np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0], [1.0, 1.0]])
@@ -256,7 +259,7 @@ class Polytope:
 
     @cached_property
     def volume(self) -> Fraction | float:
-        r"""The $d$-dimensional volume, exact: 0 if flat or empty, `inf` if unbounded."""
+        r"""The exact $d$-dimensional volume: 0 if flat or empty, otherwise `inf` if unbounded."""
         if self.dim < self.ambient_dim:
             return Fraction(0)
         if not self.is_bounded:
@@ -265,12 +268,12 @@ class Polytope:
 
     @property
     def volume_float(self) -> float:
-        """The volume, rounded; `inf` also where it exceeds every float."""
+        """The volume, rounded to float64; `inf` also if the volume exceeds the float64 range."""
         return nearest_float(self.volume)
 
     @cached_property
     def interior_point(self) -> WideArray:
-        """A point of the relative interior as fractions: shape `(dim,)`.
+        """A point of the relative interior as fractions, shape `(dim,)`.
 
         Raises:
             ArgumentError: If the polyhedron is empty.
@@ -282,7 +285,7 @@ class Polytope:
 
     @cached_property
     def polygon_order(self) -> IntArray:
-        """The vertices in counter-clockwise order, as indices, for a bounded subset of a plane.
+        """The indices of the vertices in counter-clockwise order, for a bounded set in the plane.
 
         Raises:
             ArgumentError: If the polyhedron is unbounded or not in the plane.
@@ -290,8 +293,8 @@ class Polytope:
         if self.ambient_dim != 2 or not self.is_bounded:
             kind = "a bounded" if self.is_bounded else "an unbounded"
             raise ArgumentError(
-                f"a polygon needs a bounded polyhedron in R^2; got {kind} one in "
-                f"R^{self.ambient_dim}. Intersect an unbounded one with a `Box` first."
+                f"a polygon requires a bounded polyhedron in R^2; got {kind} one in "
+                f"R^{self.ambient_dim}. To bound a polyhedron, intersect it with a `Box`."
             )
         points = self.exact_vertices.tolist()
         order = sorted(range(len(points)), key=points.__getitem__)
@@ -306,11 +309,11 @@ class Polytope:
 
     @property
     def polygon(self) -> FloatArray:
-        """The vertices in counter-clockwise order: shape `(n_vertices, 2)`."""
+        """The vertices of a bounded set in the plane, counter-clockwise: `(n_vertices, 2)`."""
         return self.vertices[self.polygon_order]
 
     def contains(self, points: ArrayLike) -> BoolArray:
-        """Say which rows of `points` satisfy all inequalities, exactly: shape `(n_points,)`."""
+        """Decide exactly which rows of `points` satisfy all inequalities, shape `(n_points,)`."""
         array = Sizes(dim=self.ambient_dim).floats(
             "points", points, ("n_points", "dim"), nonempty=()
         )
@@ -319,8 +322,8 @@ class Polytope:
         with np.errstate(over="ignore", invalid="ignore", under="ignore"):
             slack = b - array @ A.T
             size = np.abs(array) @ np.abs(A).T + np.abs(b)
-            # Rounded coefficients and a dot product of dim + 1 terms, as in `double_description`;
-            # coefficients below the normal range add an absolute error times the point.
+            # Rounded coefficients and a dot product of dim + 1 terms, as in `double_description`.
+            # Coefficients below the normal range add an absolute error times the point.
             bound = (dim + 6) * UNIT_ROUNDOFF * size
             bound += FEW_UNDERFLOWS * (np.abs(array).sum(axis=1, keepdims=True) + dim + 1)
             outside = np.asarray((slack < -bound).any(axis=1))
@@ -333,11 +336,11 @@ class Polytope:
         return inside
 
     def intersection(self, domain: Domain | str) -> Polytope:
-        """Return the part inside a `Box`, another polytope or `WholeSpace`, or the text of one.
+        """Return the exact intersection with a `Box`, `Polytope` or `WholeSpace`, or its text.
 
         Raises:
-            DtypeError: If `domain` is none of these.
-            ShapeMismatchError: If it lies in another space.
+            DtypeError: If `domain` has another type.
+            ShapeMismatchError: If the dimensions of the ambient spaces differ.
 
         Examples:
             >>> from hardmax import Box
@@ -359,11 +362,11 @@ class Polytope:
 
 
 def domain_rows(domain: Domain | str, dim: int) -> list[Vector]:
-    """Return the exact inequalities `(a, b)` of a domain, which must lie in `dim` dimensions.
+    """Return the exact inequalities `(a, b)` of a full-dimensional domain in `dim` dimensions.
 
     Raises:
-        DtypeError: If it is no full-dimensional domain, as a slice is not.
-        ShapeMismatchError: If it lies in another space.
+        DtypeError: If `domain` is not full-dimensional, such as a `Slice`.
+        ShapeMismatchError: If its dimension is not `dim`.
     """
     from hardmax.geometry.domain_text import read_domain  # It imports this module.
 

@@ -1,9 +1,10 @@
-r"""The common refinement of max-affine partitions: cells where every group has one winner.
+r"""The common refinement of max-affine partitions: cells on which every group has one winner.
 
-Each group of affine forms cuts $\mathbb{R}^d$ into the cells of a power diagram, one for each form
-that wins somewhere. The common refinement has a cell for every tuple of winners that occurs on an
-open set. Homogenised, $x \mapsto (x, 1)$, forms are points $(a_j, c_j)$ and cells are cones, so the
-search is that of Minkowski sums, restricted to directions with a positive last coordinate.
+Each group of affine forms divides $\mathbb{R}^d$ into the cells of a power diagram, one for each
+form that wins on an open set. The common refinement has a cell for each tuple of winners that
+occurs on an open set. In homogeneous coordinates $x \mapsto (x, 1)$, forms are points $(a_j, c_j)$
+and cells are cones. The search is therefore that for the vertices of a Minkowski sum, restricted to
+directions with a positive last coordinate.
 """
 
 from collections.abc import Iterable
@@ -31,12 +32,12 @@ class CommonRefinement:
 
     Attributes:
         groups: The groups of forms.
-        choices: Which form of each group wins in the cell, shape `(count, n_groups)`; of
-            coinciding forms the first.
-        witnesses: A point of each cell, shape `(count, dim)`. A cell can be too thin for float64;
-            then this is the rounding of the point in `exact_witnesses`.
-        decisions: How many decisions floating point took with a proven bound, and how many were
-            taken in exact integers.
+        choices: For each cell, the index of the winning form in each group, shape
+            `(count, n_groups)`. Of coinciding forms, the first is listed.
+        witnesses: An interior point of each cell, shape `(count, dim)`. If a cell is too thin for
+            float64, this is the rounded point of `exact_witnesses` and may lie outside.
+        decisions: The numbers of decisions made in floating point (with a proven bound) and in
+            exact integers.
 
     Examples:
         >>> group = AffineForms([[0.0], [1.0]], [0.0, 0.0])
@@ -57,7 +58,7 @@ class CommonRefinement:
 
     @property
     def count(self) -> int:
-        """How many cells there are."""
+        """The number of cells."""
         return int(self.choices.shape[0])
 
     @property
@@ -79,34 +80,37 @@ def common_refinement(
     inequalities: tuple[ArrayLike, ArrayLike] | None = None,
     start: Stage = "filtered",
 ) -> CommonRefinement:
-    r"""Find all cells of "in each group the largest form wins" on $\mathbb{R}^d$ or a polyhedron.
+    r"""Find all cells of the common refinement of groups, on $\mathbb{R}^d$ or in a polyhedron.
 
-    The cell of $(j_1, \dots, j_G)$ is the open set
+    The cell of the winners $(j_1, \dots, j_G)$ is the open set
 
     $$\{x : \langle a_{g,j_g}, x \rangle + c_{g,j_g} > \langle a_{g,k}, x \rangle + c_{g,k}
       \text{ for all } g \text{ and all forms } k \text{ of group } g
       \text{ other than } j_g\},$$
 
-    where forms that coincide with $j_g$ do not count as others. Exact for the numbers given.
+    where forms that coincide with $j_g$ do not count as others. The result is exact for the given
+    numbers.
 
     Args:
-        groups: At least one group of forms, all of the same `dim`.
-        inequalities: `(A, b)` with shapes `(n_rows, dim)` and `(n_rows,)`: only cells that meet the
-            open polyhedron $A x < b$ are listed, cut by it. If it is empty there are none.
-        start: Where a decision starts: `"filtered"`, or `"rational"` for exact integers
-            throughout, which is slow and gives the same answer.
+        groups: At least one group of forms, all with the same `dim`.
+        inequalities: A pair `(A, b)` with shapes `(n_rows, dim)` and `(n_rows,)` that restricts the
+            cells to the open polyhedron $A x < b$; there are no cells if it is empty. By default,
+            the cells divide the whole space.
+        start: The first stage of each decision: `"filtered"` tries floats with a proven bound
+            first; `"rational"` uses exact integers throughout, which is slow and gives the same
+            result.
 
     Raises:
         EmptyInputError: If there is no group.
-        ShapeMismatchError: If the dimensions differ.
+        ShapeMismatchError: If the dimensions of the groups differ.
         DtypeError: If a group is not `AffineForms`.
-        SizeLimitError: If the forms have too many pairs of neighbours for a table.
+        SizeLimitError: If the table of pairs of neighbouring forms would be too large.
 
     References:
         [MRZ22] for the number of cells, [Aur87] for the diagram of one group.
 
     Examples:
-        Two kinks on a line, and one of them twice:
+        Two groups with one wall each, one of them given twice:
 
         >>> left = AffineForms([[0.0], [1.0]], [0.0, 1.0])
         >>> right = AffineForms([[0.0], [2.0], [0.0]], [0.0, -2.0, 0.0])
@@ -137,15 +141,16 @@ def common_refinement(
 def refinement_neighbours(refinement: CommonRefinement) -> IntArray:
     r"""Find the pairs of cells that share a face of dimension $d - 1$.
 
-    The cells of continuous maxima meet face to face, so a pair is adjacent exactly if the walls
-    between them hold at equality on a set of dimension $d - 1$ where all other inequalities of both
-    are strict. Walls of several groups can coincide: then several winners change at once.
+    The cells of continuous maxima meet face to face. Hence two cells are adjacent exactly if, on a
+    set of dimension $d - 1$, the inequalities between them hold with equality and all other
+    inequalities of both are strict. If walls of several groups coincide, several winners change at
+    once.
 
     Returns:
-        Shape `(n_pairs, 2)`: positions of cells, `i < j`, sorted.
+        The pairs `i < j` of cell indices, sorted, shape `(n_pairs, 2)`.
 
     Examples:
-        The two groups have the same wall, which leaves two cells:
+        Two groups with the same wall yield two cells:
 
         >>> group = AffineForms([[0.0], [1.0]], [0.0, -1.0])
         >>> double = AffineForms([[0.0], [2.0]], [0.0, -2.0])
@@ -156,7 +161,7 @@ def refinement_neighbours(refinement: CommonRefinement) -> IntArray:
 
 
 def _read(groups: Any) -> list[AffineForms]:
-    """Read the groups, naming the one that is wrong."""
+    """Read and check the groups; an error names the wrong one."""
     try:
         listed = list(groups)
     except TypeError:
@@ -177,7 +182,7 @@ def _read(groups: Any) -> list[AffineForms]:
 
 
 def _open_rows(inequalities: tuple[ArrayLike, ArrayLike] | None, dim: int) -> FloatArray:
-    """Write `A x < b` as rows `(-A, b)` that are positive on `(x, 1)`."""
+    """Write `A x < b` as rows `(-A, b)` whose products with `(x, 1)` are positive."""
     if inequalities is None:
         return np.zeros((0, dim + 1))
     try:
@@ -191,10 +196,10 @@ def _open_rows(inequalities: tuple[ArrayLike, ArrayLike] | None, dim: int) -> Fl
 
 
 def _witnesses(winners: JointWinners, dim: int) -> tuple[FloatArray, dict[int, WideArray]]:
-    """Divide by the last coordinate, and keep fractions where the rounding leaves the cell."""
+    """Divide by the last coordinate; keep fractions if the rounded point leaves the cell."""
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
         points = winners.directions[:, :dim] / winners.directions[:, dim:]
-    # Where the division leaves float64 any point will do: it is replaced below.
+    # If the quotient exceeds float64, use any point; it is replaced below.
     points[~np.isfinite(points).all(axis=1)] = 0.0
     inside = winners.selected_by(np.column_stack([points, np.ones(points.shape[0])]))
     exact: dict[int, WideArray] = {}

@@ -1,9 +1,10 @@
-r"""Where each of many affine forms is largest on a space of 3 or 4 dimensions, exactly.
+r"""All cells of a maximum of affine forms in three or four dimensions, exactly.
 
-The forms $f_j(x) = \langle a_j, x\rangle + c_j$ as points $(a_j, c_j)$ have an upper hull: its
-vertices are the forms that win on an open set, its edges the walls between two cells, its facets
-the vertices of the cells, where as many forms are equal as the facet has corners. Vertical facets
-are the directions in which cells are unbounded. `planar_envelopes` does the same in the plane.
+The forms $f_j(x) = \langle a_j, x\rangle + c_j$ correspond to points $(a_j, c_j)$. The vertices of
+the upper hull of these points are the forms that win on an open set, its edges are the walls
+between two cells, and its facets are the vertices of cells: the corners of a facet are the forms
+that tie there. Vertical facets are the extreme rays of unbounded cells. `planar_envelopes` does the
+same in the plane.
 """
 
 from dataclasses import dataclass
@@ -26,21 +27,21 @@ from hardmax.geometry.convex_hulls import (
     lifted_rows,
     meeting_points,
 )
-from hardmax.geometry.descriptions import negative, rounded_points
+from hardmax.geometry.descriptions import negate, round_points
 from hardmax.typing import BoolArray, FloatArray, IntArray, WideArray
 
 DIMENSIONS = range(3, 5)
-"""The spaces whose envelopes are found like this."""
+"""The dimensions that `space_envelope` supports."""
 
 
 @dataclass(frozen=True, eq=False)
 class Ties:
-    """Where forms are equal: in points, or in directions far out.
+    """The points, or the directions at infinity, where forms tie.
 
     Attributes:
-        starts: Tie `k` has the entries `starts[k]` to `starts[k + 1]` of `forms`.
-        forms: The forms that win there, ascending.
-        simplices: For each tie as few of them as determine it.
+        starts: Offsets into `forms`: tie `k` has the entries `starts[k]` to `starts[k + 1]`.
+        forms: For each tie, the forms that win there, in ascending order.
+        simplices: For each tie, a minimal selection of these forms that determines it.
     """
 
     starts: IntArray
@@ -48,7 +49,7 @@ class Ties:
     simplices: IntArray
 
     def among(self, k: int, forms: list[int]) -> list[int]:
-        """Return the places of those of some forms, ascending, that win at tie `k`."""
+        """Return the positions in `forms`, which is ascending, of the forms that win at tie `k`."""
         tied = self.forms[self.starts[k] : self.starts[k + 1]]
         if len(tied) <= len(forms):
             wanted = set(tied.tolist())
@@ -59,7 +60,7 @@ class Ties:
 
 
 class Surroundings(NamedTuple):
-    """For each site its neighbours, its vertices and its directions, all ascending."""
+    """For each site, its neighbours, vertices and ray directions, in ascending order."""
 
     neighbours: list[list[int]]
     points: list[list[int]]
@@ -68,15 +69,16 @@ class Surroundings(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class SpaceEnvelope:
-    r"""The cells of $\max_j \langle a_j, x\rangle + c_j$, and how they meet.
+    r"""The cells of $\max_j \langle a_j, x\rangle + c_j$, with walls, vertices and rays.
 
     Attributes:
-        rows: The $(a_j, c_j)$ as integers on one common scale, shape `(n_forms, dim + 1)`.
-        sites: The forms that win on an open set, ascending; of equal forms the first.
-        lifted: Their rows for the core.
-        pairs: The pairs `i < j` of forms whose cells share a wall, sorted: shape `(n_pairs, 2)`.
-        points: The vertices of the cells, ordered by the forms that are equal there.
-        directions: The directions of extreme rays, likewise.
+        rows: The vectors $(a_j, c_j)$ as integers on one common scale, shape `(n_forms, dim + 1)`.
+        sites: The forms that win on an open set, in ascending order. Of equal forms, the first is
+            listed.
+        lifted: The rows of these forms for the core.
+        pairs: The pairs `i < j` of forms whose cells share a wall, sorted, shape `(n_pairs, 2)`.
+        points: The vertices of the cells, sorted by the forms that tie there.
+        directions: The directions of the extreme rays of the cells, sorted likewise.
     """
 
     rows: WideArray
@@ -88,10 +90,10 @@ class SpaceEnvelope:
 
     @cached_property
     def vertices(self) -> FloatArray:
-        """The vertices, correctly rounded: shape `(n_vertices, dim)`."""
+        """The vertices, correctly rounded, shape `(n_vertices, dim)`."""
         found = meeting_points(self.lifted, np.searchsorted(self.sites, self.points.simplices))
         for k in np.flatnonzero(np.isnan(found).any(axis=1)).tolist():
-            found[k] = rounded_points([self.exact_vertex(k)], found.shape[1])[0]
+            found[k] = round_points([self.exact_vertex(k)], found.shape[1])[0]
         return found
 
     def exact_vertex(self, k: int) -> Vector:
@@ -100,11 +102,11 @@ class SpaceEnvelope:
             rows = self.rows[self.points.simplices[k]]
             differences = [tuple(row) for row in (rows[1:] - rows[0]).tolist()]
             (normal,) = null_space(differences, rows.shape[1])
-            self._exact_vertices[k] = normal if normal[-1] > 0 else negative(normal)
+            self._exact_vertices[k] = normal if normal[-1] > 0 else negate(normal)
         return self._exact_vertices[k]
 
     def exact_direction(self, k: int) -> Vector:
-        """Return the direction of ray `k`, integers without a common divisor."""
+        """Return the direction of ray `k` as integers without a common divisor."""
         if k not in self._exact_directions:
             self._exact_directions[k] = self._direction(k)
         return self._exact_directions[k]
@@ -119,12 +121,12 @@ class SpaceEnvelope:
         for j in self.sites.tolist():
             height = dot(normal, tuple(slopes[j].tolist()))
             if height != reach:
-                return normal if height < reach else negative(normal)
+                return normal if height < reach else negate(normal)
         raise AssertionError("all slopes lie in one hyperplane.")
 
     @cached_property
     def _exact_vertices(self) -> dict[int, Vector]:
-        """Those that somebody asked for."""
+        """The exact vertices computed so far."""
         return {}
 
     @cached_property
@@ -133,31 +135,31 @@ class SpaceEnvelope:
 
     @cached_property
     def around(self) -> Surroundings:
-        """What each cell is bounded by."""
+        """The neighbours, vertices and rays of each cell."""
         both = np.concatenate([self.pairs, self.pairs[:, ::-1]])
         return Surroundings(
-            _grouped(both[:, 0], both[:, 1], self.sites),
-            _grouped(self.points.forms, _numbers(self.points), self.sites),
-            _grouped(self.directions.forms, _numbers(self.directions), self.sites),
+            _group_values(both[:, 0], both[:, 1], self.sites),
+            _group_values(self.points.forms, _tie_indices(self.points), self.sites),
+            _group_values(self.directions.forms, _tie_indices(self.directions), self.sites),
         )
 
 
 def space_envelope(rows: WideArray, floats: FloatArray | None = None) -> SpaceEnvelope | None:
-    r"""Find all cells of $\max_j \langle a_j, x\rangle + c_j$.
+    r"""Find all cells of $\max_j \langle a_j, x\rangle + c_j$ in three or four dimensions.
 
-    Forms may repeat, tie in any number, or win nowhere.
+    Forms may be repeated, any number may tie at a point, and some may win nowhere.
 
     Args:
-        rows: The $(a_j, c_j)$, integers on one common scale, shape `(n_forms, dim + 1)` with `dim`
-            in `DIMENSIONS`.
-        floats: The same numbers, without that scale, if they are float64: then integers are only
-            looked at for forms that win.
+        rows: The vectors $(a_j, c_j)$ as integers on one common scale, shape `(n_forms, dim + 1)`
+            with `dim` in `DIMENSIONS`.
+        floats: The same numbers without that scale, if they are float64 numbers. The integers are
+            then used only for forms that win.
 
     Returns:
-        `None` if the $a_j$ lie in a hyperplane, or if there are too many vertices.
+        The cells, or `None` if the $a_j$ lie in a hyperplane or there are too many vertices.
 
     Examples:
-        Eight sites at the corners of a cube meet in one vertex.
+        The cells of the eight corners of a cube meet at one vertex.
 
         >>> signs = [[x, y, z] for x in (1, -1) for y in (1, -1) for z in (1, -1)]
         >>> rows = np.array([[*s, 0] for s in [*signs, [0, 0, 0]]], dtype=object)
@@ -168,7 +170,7 @@ def space_envelope(rows: WideArray, floats: FloatArray | None = None) -> SpaceEn
         [(1, 0, 0), (0, 1, 0)]
     """
     is_fan = bool((rows[:, -1] == rows[0, -1]).all())
-    # Without offsets the upper hull is one face, and what bounds it is the hull of the slopes.
+    # If all offsets are equal, the upper hull is a single facet: the convex hull of the slopes.
     n_columns = rows.shape[1] - is_fan
     points = None if floats is None else np.ascontiguousarray(floats[:, :n_columns])
     found = _proper_hull(rows[:, :n_columns], points, is_upper=not is_fan)
@@ -179,18 +181,23 @@ def space_envelope(rows: WideArray, floats: FloatArray | None = None) -> SpaceEn
     if is_fan:
         whole = np.ones(len(hull.faces), dtype=np.bool_)
         return SpaceEnvelope(
-            rows, sites, lifted, hull_edges(hull), _apex(sites, hull), _ties(hull, whole)
+            rows, sites, lifted, hull_edges(hull), _apex(sites, hull), _collect_ties(hull, whole)
         )
     is_vertical = (hull.corners == INFINITY).any(axis=1)
     return SpaceEnvelope(
-        rows, sites, lifted, hull_edges(hull), _ties(hull, ~is_vertical), _ties(hull, is_vertical)
+        rows,
+        sites,
+        lifted,
+        hull_edges(hull),
+        _collect_ties(hull, ~is_vertical),
+        _collect_ties(hull, is_vertical),
     )
 
 
 def _proper_hull(
     rows: WideArray, floats: FloatArray | None, *, is_upper: bool
 ) -> tuple[IntArray, HullFacets] | None:
-    """Return the vertices of a hull, and its facets cut into simplices without other corners."""
+    """Return the vertices of a hull, and its facets cut into simplices with only these corners."""
     spanning = rows[:, : rows.shape[1] - is_upper]
     if floats is None:
         lifted = lifted_rows(rows)
@@ -202,7 +209,7 @@ def _proper_hull(
     sites = extreme_corners(hull)
     if np.unique(hull.corners).size == len(sites) + is_upper:
         return sites, hull
-    # Some corners lie on faces: once more, without them.
+    # Some corners lie on faces. Compute the hull again without them.
     lifted = lifted_rows(rows[sites])
     again = hull_facets(lifted.for_core, spanning[sites], is_upper=is_upper)
     assert again is not None
@@ -211,14 +218,14 @@ def _proper_hull(
 
 
 def _apex(sites: IntArray, hull: HullFacets) -> Ties:
-    """Return the one vertex of a fan, with the corners of a facet and a site beside it."""
+    """Return the apex of a fan as a tie, determined by a facet of the hull and a site off it."""
     facet = hull.corners[hull.faces == hull.faces[0]]
     beside = np.setdiff1d(sites, facet)[:1]
     return Ties(np.array([0, len(sites)]), sites, np.append(facet[0], beside)[None])
 
 
-def _ties(hull: HullFacets, chosen: BoolArray) -> Ties:
-    """Gather facets from their simplices, all with the corner at infinity or all without."""
+def _collect_ties(hull: HullFacets, chosen: BoolArray) -> Ties:
+    """Collect facets from their simplices; all of them contain `INFINITY`, or none does."""
     corners, faces = np.sort(hull.corners[chosen], axis=1), hull.faces[chosen]
     if len(corners) and corners[0, 0] == INFINITY:
         corners = corners[:, 1:]
@@ -227,7 +234,7 @@ def _ties(hull: HullFacets, chosen: BoolArray) -> Ties:
     is_first = np.ones(n, dtype=np.bool_)
     is_first[1:] = np.diff(faces[order]) != 0
     if is_first.all():
-        simplices = corners[_lexicographic(corners)]
+        simplices = corners[_lexicographic_order(corners)]
         return Ties(np.arange(n + 1) * length, simplices.ravel(), simplices)
     numbers = np.empty(n, dtype=np.int64)
     numbers[order] = np.cumsum(is_first) - 1
@@ -242,8 +249,8 @@ def _ties(hull: HullFacets, chosen: BoolArray) -> Ties:
     return Ties(starts, members, corners[order[is_first]][ranked])
 
 
-def _lexicographic(rows: IntArray) -> IntArray:
-    """Return the order that sorts rows of numbers that are not negative."""
+def _lexicographic_order(rows: IntArray) -> IntArray:
+    """Return the order that sorts rows of nonnegative integers lexicographically."""
     if not rows.size:
         return np.arange(len(rows))
     n, length = int(rows.max()) + 1, rows.shape[1]
@@ -252,13 +259,13 @@ def _lexicographic(rows: IntArray) -> IntArray:
     return np.argsort(rows @ n ** np.arange(length)[::-1], kind="stable")
 
 
-def _numbers(ties: Ties) -> IntArray:
-    """Return for each entry of `forms` the tie it belongs to."""
+def _tie_indices(ties: Ties) -> IntArray:
+    """Return, for each entry of `forms`, the index of its tie."""
     return np.repeat(np.arange(len(ties.starts) - 1), np.diff(ties.starts))
 
 
-def _grouped(keys: IntArray, values: IntArray, names: IntArray) -> list[list[int]]:
-    """List the values of each name, ascending; values with other keys are left out."""
+def _group_values(keys: IntArray, values: IntArray, names: IntArray) -> list[list[int]]:
+    """List the values for each of the given keys in ascending order; omit other keys."""
     order = np.lexsort((values, keys))
     ends = np.searchsorted(keys[order], [names, names + 1]).T.tolist()
     listed = values[order].tolist()

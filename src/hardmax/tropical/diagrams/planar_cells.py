@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from hardmax.exact.integer_vectors import Vector, primitive
-from hardmax.geometry.descriptions import Generators, rounded_points
+from hardmax.geometry.descriptions import Generators, round_points
 from hardmax.geometry.planar_envelopes import PlanarEnvelope
 from hardmax.geometry.polytopes import Polytope
 from hardmax.tropical.diagrams.power_cells import CellParts, PowerCell, certain_sides, wall
@@ -64,7 +64,7 @@ def planar_cells(
             if not sides:
                 continue
             points = [side.corner for side in sides]
-            ring = rounded_points(points, 2) if all(point[-1] for point in points) else None
+            ring = round_points(points, 2) if all(point[-1] for point in points) else None
             parts = partial(_cell_parts, sides, names)
         cells.append(PowerCell(sites[i], 2, parts, ring))
     return cells

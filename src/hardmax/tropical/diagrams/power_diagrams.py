@@ -13,7 +13,7 @@ from hardmax.errors import ArgumentError, DtypeError
 from hardmax.exact.dyadic import ScaledIntegers, nearest_of_scaled, scaled_integers
 from hardmax.exact.forms import AffineForms
 from hardmax.exact.integer_vectors import Vector
-from hardmax.geometry.descriptions import rounded_points
+from hardmax.geometry.descriptions import round_points
 from hardmax.geometry.domain_text import read_domain
 from hardmax.geometry.domains import Domain
 from hardmax.geometry.extreme_points import active_forms
@@ -321,7 +321,7 @@ class PowerDiagram:
             return self._plane.vertices
         if self._space is not None:
             return self._space.vertices
-        return rounded_points(self._envelope.vertices, self.dim)
+        return round_points(self._envelope.vertices, self.dim)
 
     @cached_property
     def is_fan(self) -> bool:

@@ -12,7 +12,7 @@ import numpy as np
 
 from hardmax.exact.integer_vectors import Vector, primitive
 from hardmax.geometry.cones import decide_open_cone
-from hardmax.geometry.descriptions import Generators, negative
+from hardmax.geometry.descriptions import Generators, negate
 from hardmax.geometry.double_description import cut_cone, face_has_dimension
 from hardmax.geometry.polytopes import Polytope
 from hardmax.geometry.space_envelopes import SpaceEnvelope
@@ -111,7 +111,7 @@ def _clipped_cell(
     tight = [{first + row for row in on} for on in generators.tight]
     for on in tight[n_points:]:
         on.add(-1)
-    cuts = {row: (*negative(cut[:-1]), cut[-1]) for row, cut in enumerate(domain)}
+    cuts = {row: (*negate(cut[:-1]), cut[-1]) for row, cut in enumerate(domain)}
     rays, found = cut_cone(generators.homogeneous, tight, cuts)
     on_row: dict[int, list[Vector]] = {}
     for ray, rows in zip(rays, found, strict=True):
