@@ -138,8 +138,8 @@ class PositiveCycleError(ArgumentError):
         >>> hm.maxplus.kleene_star([[-1, 2], [-1, 0]])
         Traceback (most recent call last):
             ...
-        hardmax.errors.PositiveCycleError: `matrix` must have no cycle of positive weight,
-        around which walks improve for ever; the cycle 0 -> 1 -> 0 weighs 1.0.
+        hardmax.errors.PositiveCycleError: `matrix` must not have a cycle of positive weight,
+        because walks around it have no best weight; the cycle 0 -> 1 -> 0 has weight 1.0.
     """
 
 
@@ -153,7 +153,7 @@ class SizeLimitError(HardmaxError):
         Traceback (most recent call last):
             ...
         hardmax.errors.SizeLimitError: this tropical product has 3 x 3 = 9 terms, more than
-        `max_terms` = 2; prune the factors, or raise `max_terms`.
+        `max_terms` = 2. Prune the factors or raise `max_terms`.
     """
 
 

@@ -77,7 +77,7 @@ def test_only_a_positive_cycle_that_the_source_reaches_is_refused(weights):
     reached = [best_weight(weights, 0, node, max) is not None for node in range(len(weights))]
     diverges = any(weight > 0 and reached[nodes[0]] for nodes, weight in simple_cycles(weights))
     if diverges:
-        with pytest.raises(PositiveCycleError, match="`weights` must have no cycle of positive"):
+        with pytest.raises(PositiveCycleError, match="`weights` must not have a cycle of positive"):
             longest_paths(weights, 0)
     else:
         assert np.isfinite(longest_paths(weights, 0).weights).tolist() == reached

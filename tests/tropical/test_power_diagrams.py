@@ -464,7 +464,7 @@ def test_unbounded_domains_are_fine(domain):
     cells = diagram.cells(domain)
     assert [cell.site for cell in cells] == [0, 1, 2]
     assert all(not cell.is_bounded for cell in cells)
-    with pytest.raises(ArgumentError, match="Intersect an unbounded one"):
+    with pytest.raises(ArgumentError, match="To bound a polyhedron, intersect it"):
         cells[0].polygon
 
 

@@ -1,4 +1,4 @@
-"""Maxima of affine forms as objects: tropical polynomials, rational maps, power diagrams.
+"""Tropical geometry: max-plus matrices, polynomials, rational maps and power diagrams.
 
 `maxplus`, `TropicalPolynomial`, `TropicalRationalMap` and `PowerDiagram` are in `hardmax` itself.
 """

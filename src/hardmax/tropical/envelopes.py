@@ -1,9 +1,10 @@
-r"""Which affine forms touch the upper envelope in an open set, for exact coefficients.
+r"""The affine forms that win on an open set, for exact coefficients.
 
-A form is active if it is the only maximum somewhere; the active forms are the facets of the
-epigraph of $\max_j \langle a_j, x\rangle + c_j$, dual to the vertices of the upper hull of the
-points $(a_j, c_j)$. This is `geometry.extreme_points.active_forms` for coefficients that need not
-fit float64. One variable: a convex chain. More: the search of `geometry.vertex_search`.
+A form is active if, at some point, it is the only one that attains the maximum. The active forms
+are the facets of the epigraph of $\max_j \langle a_j, x\rangle + c_j$, dual to the vertices of the
+upper hull of the points $(a_j, c_j)$. This module extends `geometry.extreme_points.active_forms` to
+coefficients that do not fit float64. It uses a convex chain for one variable, and the search of
+`geometry._hulls.vertex_search` for several.
 """
 
 from collections.abc import Sequence
@@ -18,21 +19,21 @@ from hardmax.typing import BoolArray, WideArray
 
 
 def active_rows(rows: WideArray) -> BoolArray:
-    r"""Mark the forms that win on a non-empty open set; of equal forms the first.
+    r"""Mark the forms that win on a nonempty open set. Of equal forms, only the first is marked.
 
     Args:
-        rows: The $(a_j, c_j)$, integers on one common scale, shape `(n_forms, dim + 1)` with
-            `n_forms >= 1`.
+        rows: The vectors $(a_j, c_j)$ as integers on one common scale, shape `(n_forms, dim + 1)`
+            with `n_forms >= 1`.
 
     Examples:
-        The horizontal form only touches the envelope of $|x|$, so it is not active.
+        The horizontal form attains the maximum $|x|$ only at 0, so it is not active.
 
         >>> active_rows(np.array([[1, 0], [0, 0], [-1, 0], [1, 0]], dtype=object)).tolist()
         [True, False, True, False]
     """
     mask = np.zeros(len(rows), dtype=np.bool_)
     candidates = np.sort(like_terms(rows))
-    if len(candidates) <= 2:  # Two slopes that differ win on either side of their wall.
+    if len(candidates) <= 2:  # Two forms with different slopes win on either side of their wall.
         mask[candidates] = True
         return mask
     points = rows[candidates]
@@ -64,7 +65,7 @@ def upper_chain(points: Sequence[Sequence[int]]) -> list[int]:
 
 
 def _upper_hull(rows: WideArray) -> list[int]:
-    """Upper hull of distinct points: a vertex wins some direction that points upwards."""
+    """Return the vertices of the upper hull of distinct points."""
     upward = np.zeros((1, rows.shape[1]), dtype=object)
     upward[0, -1] = 1
     coordinates = affine_coordinates(rows, upward)

@@ -1,7 +1,7 @@
-r"""Tropical polynomials: maxima of affine forms, as an algebra with exact coefficients.
+r"""Tropical polynomials: an algebra of maxima of affine forms, with exact coefficients.
 
-They are written as text, as a constructor call, and in LaTeX. Numbers are the shortest decimals
-that read back as the same float64.
+Polynomials are printed as text, as a constructor call and in LaTeX. Each number is printed as the
+shortest decimal that reads back as the same float64.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from hardmax.exact.forms import AffineForms
 from hardmax.tropical import envelopes
 from hardmax.tropical import polynomials as printing
 from hardmax.tropical import winning_terms as winning
-from hardmax.tropical.coefficients import aligned, distinct_rows, like_terms, reduced, terms_key
+from hardmax.tropical.coefficients import align, distinct_rows, like_terms, reduce_twos, terms_key
 from hardmax.typing import ArrayLike, BoolArray, FloatArray, IntArray, WideArray
 
 if TYPE_CHECKING:
@@ -41,13 +41,14 @@ _SHOWN_NUMBERS = 30
 
 
 def plain(slopes: FloatArray, offsets: FloatArray) -> str:
-    r"""Write $\max_j \langle a_j, x\rangle + c_j$ as text; a single form needs no `max`.
+    r"""Write $\max_j \langle a_j, x\rangle + c_j$ as text, without `max` for a single form.
 
-    Variables are `x, y, z` up to three and `x1, x2, ...` beyond. Long maxima are cut short.
+    Up to three variables are named `x, y, z`, more are named `x1, x2, ...`. Long maxima are
+    truncated.
 
     Args:
-        slopes: The $a_j$, shape `(n_terms, dim)`.
-        offsets: The $c_j$, shape `(n_terms,)`.
+        slopes: The slopes $a_j$, shape `(n_terms, dim)`.
+        offsets: The offsets $c_j$, shape `(n_terms,)`.
 
     Examples:
         >>> plain(np.array([[2.0, 0.0], [0.0, -1.0], [0.0, 0.0]]), np.array([1.0, 0.0, 0.0]))
@@ -58,7 +59,7 @@ def plain(slopes: FloatArray, offsets: FloatArray) -> str:
     dim = slopes.shape[1]
     names = list("xyz")[:dim] if dim <= 3 else [f"x{k + 1}" for k in range(dim)]
     terms = [
-        _affine(slope, offset, names, "")
+        _write_form(slope, offset, names, "")
         for slope, offset in zip(slopes[:_SHOWN_TERMS], offsets[:_SHOWN_TERMS], strict=True)
     ]
     if len(offsets) == 1:
@@ -68,7 +69,7 @@ def plain(slopes: FloatArray, offsets: FloatArray) -> str:
 
 
 def constructor(slopes: FloatArray, offsets: FloatArray, exact: bool) -> str:
-    """Write the call that makes the polynomial, or its size if the call would be long.
+    """Write the constructor call for a polynomial, or only its size if the call would be long.
 
     Examples:
         >>> constructor(np.array([[1.0]]), np.array([0.0]), exact=True)
@@ -93,8 +94,8 @@ def latex(slopes: FloatArray, offsets: FloatArray, tropical: bool = False) -> st
     r"""Write the polynomial in LaTeX.
 
     Args:
-        slopes: The $a_j$, shape `(n_terms, dim)`.
-        offsets: The $c_j$, shape `(n_terms,)`.
+        slopes: The slopes $a_j$, shape `(n_terms, dim)`.
+        offsets: The offsets $c_j$, shape `(n_terms,)`.
         tropical: Whether to write $\oplus$ and $\odot$ instead of $\max$ and $+$.
 
     Examples:
@@ -106,7 +107,7 @@ def latex(slopes: FloatArray, offsets: FloatArray, tropical: bool = False) -> st
     """
     dim = slopes.shape[1]
     names = ["x"] if dim == 1 else [f"x_{{{k + 1}}}" for k in range(dim)]
-    write = _monomial if tropical else _latex_affine
+    write = _write_monomial if tropical else _write_latex_form
     terms = [
         write(slope, offset, names)
         for slope, offset in zip(slopes[:_SHOWN_TERMS], offsets[:_SHOWN_TERMS], strict=True)
@@ -118,8 +119,8 @@ def latex(slopes: FloatArray, offsets: FloatArray, tropical: bool = False) -> st
     return terms[0] if len(offsets) == 1 else r"\max\{" + r",\; ".join(terms) + r"\}"
 
 
-def _affine(slope: FloatArray, offset: float, names: Sequence[str], space: str) -> str:
-    """Write one form as a signed sum without zeros and without factors of one."""
+def _write_form(slope: FloatArray, offset: float, names: Sequence[str], space: str) -> str:
+    """Write one form as a signed sum, without zero terms and factors of one."""
     parts: list[tuple[float, str]] = [
         (value, name) for value, name in zip(slope.tolist(), names, strict=True) if value
     ]
@@ -129,37 +130,37 @@ def _affine(slope: FloatArray, offset: float, names: Sequence[str], space: str) 
     for position, (value, name) in enumerate(parts):
         sign = "-" if value < 0 else ("+" if position else "")
         glue = f" {sign} " if position else sign
-        size = _decimal(abs(value))
+        size = _write_decimal(abs(value))
         words.append(
             glue + (name if name and size == "1" else size + (space if name else "") + name)
         )
     return "".join(words)
 
 
-def _latex_affine(slope: FloatArray, offset: float, names: Sequence[str]) -> str:
-    return _affine(slope, offset, names, " ")
+def _write_latex_form(slope: FloatArray, offset: float, names: Sequence[str]) -> str:
+    return _write_form(slope, offset, names, " ")
 
 
-def _monomial(slope: FloatArray, offset: float, names: Sequence[str]) -> str:
-    """Write one term as a tropical monomial; the coefficient 0 is the tropical one."""
+def _write_monomial(slope: FloatArray, offset: float, names: Sequence[str]) -> str:
+    """Write one term as a tropical monomial, without the factor 0 if there are others."""
     powers = [
-        name if value == 1 else rf"{name}^{{\odot {_bracketed(value)}}}"
+        name if value == 1 else rf"{name}^{{\odot {_bracket(value)}}}"
         for value, name in zip(slope.tolist(), names, strict=True)
         if value
     ]
-    factors = ([_bracketed(offset)] if offset or not powers else []) + powers
+    factors = ([_bracket(offset)] if offset or not powers else []) + powers
     return r" \odot ".join(factors)
 
 
-def _bracketed(value: float) -> str:
-    return f"({_decimal(value)})" if value < 0 else _decimal(value)
+def _bracket(value: float) -> str:
+    return f"({_write_decimal(value)})" if value < 0 else _write_decimal(value)
 
 
-def _decimal(value: float) -> str:
-    """Write the shortest decimal of a float64, whole numbers without a point.
+def _write_decimal(value: float) -> str:
+    """Write a float64 as its shortest decimal, and an integer without a decimal point.
 
     Examples:
-        >>> [_decimal(v) for v in (2.0, -0.0, 0.1, 1e300)]
+        >>> [_write_decimal(v) for v in (2.0, -0.0, 0.1, 1e300)]
         ['2', '0', '0.1', '1e+300']
     """
     if value == 0:
@@ -170,43 +171,46 @@ def _decimal(value: float) -> str:
 
 
 MAX_TERMS = 20_000
-"""How many terms a product may form before it is refused."""
+"""The default limit on the number of terms that a product may form."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class TropicalPolynomial:
-    r"""The tropical polynomial $P(x) = \bigoplus_j c_j \odot x^{\odot a_j}$, max-plus.
+    r"""The max-plus polynomial $P(x) = \bigoplus_j c_j \odot x^{\odot a_j}$.
+
+    In ordinary notation, it is
 
     $$P(x) = \max_{j=1..m} \langle a_j, x\rangle + c_j, \qquad x \in \mathbb{R}^d,$$
 
-    with real exponents $a_j \in \mathbb{R}^d$: strictly speaking a tropical *signomial*. It is a
+    with real exponents $a_j \in \mathbb{R}^d$ (strictly speaking, a tropical *signomial*). It is a
     convex, piecewise linear function.
 
-    **Arithmetic** is tropical. `P + Q` is the maximum, `P * Q` the ordinary sum, and a number
-    stands for a constant polynomial: `2 * P` is $P + 2$. `P ** r` is the ordinary multiple $rP$,
-    for real $r \ge 0$. Results have their like terms collected (one term per exponent).
+    **Arithmetic** is tropical. `P + Q` is the maximum, `P * Q` is the ordinary sum, and a number
+    stands for a constant polynomial: `2 * P` is $P + 2$. `P ** r` is the ordinary multiple $rP$ for
+    real $r \ge 0$. Like terms of the result are collected, so that each exponent occurs once.
 
-    `P / Q` is the tropical quotient $P \oslash Q$, the function $P - Q$: a `TropicalRationalMap`
-    with one channel, because a difference of convex functions need not be convex (Definition III.6
-    of [SL26]). `P - Q` is that same function and `-P` is $0 \oslash P$: the maximum has no inverse
-    that a minus sign could mean.
+    `P / Q` is the tropical quotient $P \oslash Q$, the function $P - Q$ (Definition III.6 of
+    [SL26]). It is a `TropicalRationalMap` with one channel, because a difference of convex
+    functions need not be convex. `P - Q` is the same function and `-P` is $0 \oslash P$, since the
+    maximum itself has no inverse.
 
-    **Exactness.** The entries passed in mean the dyadic rationals they store, and every operation
-    is exact: `coefficients` holds the true terms of the result as scaled integers, also where
-    float64 could not. `slopes` and `offsets` are their nearest floats, and `fits_float64` tells
-    whether these are the truth. Every yes/no answer (winners, active terms, equality) is about
-    the true terms. Only evaluation with `P(x)` rounds.
+    **Exactness.** The float64 entries are taken as exact dyadic rationals, and every operation is
+    exact: `coefficients` holds the exact terms of the result as scaled integers, even if they do
+    not fit float64. `slopes` and `offsets` are the nearest floats, and `fits_float64` tells whether
+    these are exact. All decisions (winners, active terms, equality) are made for the exact terms.
+    Only evaluation with `P(x)` rounds.
 
     Attributes:
-        slopes: The exponents $a_j$, shape `(n_terms, dim)`, both at least 1.
-        offsets: The coefficients $c_j$, shape `(n_terms,)`, finite: the tropical zero (no term
-            at all, $-\infty$ everywhere) is not represented.
-        coefficients: The rows $(a_j, c_j)$, exact, shape `(n_terms, dim + 1)`.
-        fits_float64: Whether `slopes` and `offsets` are exact, not the roundings of
+        slopes: The exponents $a_j$, shape `(n_terms, dim)` with `n_terms >= 1` and `dim >= 1`.
+        offsets: The finite coefficients $c_j$, shape `(n_terms,)`. The tropical zero, the function
+            $-\infty$ without terms, is not representable.
+        coefficients: The exact rows $(a_j, c_j)$, shape `(n_terms, dim + 1)`.
+        fits_float64: Whether `slopes` and `offsets` are exact rather than rounded from
             `coefficients`.
 
     References:
-        Definition III.5 of [SL26], which asks for integer exponents; keys are real. [MS15].
+        Definition III.5 of [SL26], which requires integer exponents, although keys are real;
+        [MS15].
 
     Examples:
         >>> P = TropicalPolynomial([[1, 0], [0, 1], [0, 0]], [0, 0, 0])
@@ -224,7 +228,7 @@ class TropicalPolynomial:
         >>> F([[-3.0], [0.5], [3.0]]).ravel().tolist()
         [0.0, 0.5, 1.0]
 
-        Nothing is lost where floats would round:
+        Products are exact even if float64 would round them:
 
         >>> a, b = (TropicalPolynomial([[0.0]], [c]) for c in (1.0, 2.0**-80))
         >>> (a * b).equals(a), (a * b).offsets.tolist(), (a * b).fits_float64
@@ -248,12 +252,15 @@ class TropicalPolynomial:
 
     @classmethod
     def from_coefficients(cls, coefficients: ScaledIntegers) -> TropicalPolynomial:
-        """Build a polynomial from exact rows $(a_j, c_j)$, shape `(n_terms, dim + 1)`.
+        """Build a polynomial from exact rows $(a_j, c_j)$.
+
+        Args:
+            coefficients: The rows as scaled integers, shape `(n_terms, dim + 1)`.
 
         Raises:
-            NonFiniteError: If a coefficient is too large for float64.
+            NonFiniteError: If a coefficient exceeds the range of float64.
         """
-        exact = reduced(coefficients.integers, coefficients.exponent)
+        exact = reduce_twos(coefficients.integers, coefficients.exponent)
         floats, fits = nearest_of_scaled(exact)
         if not np.isfinite(floats).all():
             raise NonFiniteError(
@@ -267,13 +274,13 @@ class TropicalPolynomial:
 
     @classmethod
     def constant(cls, value: float, dim: int) -> TropicalPolynomial:
-        r"""Return the constant `value` on $\mathbb{R}^d$, `d = dim`; 0 is the tropical one."""
+        r"""Return the constant polynomial `value` in `dim` variables; 0 is the tropical one."""
         dim = integer("dim", dim, at_least=1)
         return cls(np.zeros((1, dim)), np.array([number("value", value)]))
 
     @property
     def n_terms(self) -> int:
-        """How many terms are stored, active or not."""
+        """The number of stored terms, active or not."""
         return int(self.slopes.shape[0])
 
     @property
@@ -283,9 +290,9 @@ class TropicalPolynomial:
 
     @property
     def degree(self) -> float:
-        r"""The total degree $\max_j \sum_k a_{jk}$, the growth of $P$ along $(1, \dots, 1)$.
+        r"""The total degree $\max_j \sum_k a_{jk}$: the slope of $P$ far out along $(1, \dots, 1)$.
 
-        Terms that never win do not change it: the vertices of the Newton polytope are active.
+        Inactive terms do not affect it, because all vertices of the Newton polytope are active.
         """
         largest = self.coefficients.integers[:, :-1].sum(axis=1).max()
         exact = ScaledIntegers(np.array([largest], dtype=object), self.coefficients.exponent)
@@ -293,15 +300,15 @@ class TropicalPolynomial:
 
     @property
     def forms(self) -> AffineForms:
-        """The terms as competing affine forms.
+        """The terms as affine forms in float64.
 
         Raises:
-            ArgumentError: If float64 cannot hold the coefficients; see `rounded`.
+            ArgumentError: If the coefficients do not fit float64; see `rounded`.
         """
         if not self.fits_float64:
             raise ArgumentError(
                 "the coefficients of this polynomial do not fit float64, so its forms would be "
-                "rounded; call `rounded()` first if the nearest polynomial will do."
+                "rounded. To accept rounding, call `rounded()` first."
             )
         return AffineForms(self.slopes, self.offsets)
 
@@ -312,21 +319,22 @@ class TropicalPolynomial:
     def __call__(self, x: ArrayLike) -> FloatArray | float:
         r"""Evaluate at a point `(dim,)` or at each row of a batch `(n_points, dim)`.
 
-        Rounded: off by at most $2(d+4)\,2^{-53} \max_j(\langle|a_j|,|x|\rangle + |c_j|)$, up to
-        underflow. See `exact_values`.
+        The result is rounded. Up to underflow, its error is at most
+        $2(d+4)\,2^{-53} \max_j(\langle|a_j|,|x|\rangle + |c_j|)$. See `exact_values` for exact
+        values.
         """
-        points, single = self._points(x)
+        points, single = self._read_points(x)
         values = winning.float_values(self.coefficients, points)
         return float(values[0]) if single else values
 
     def exact_values(self, x: ArrayLike) -> WideArray | Fraction:
-        """Evaluate like `P(x)`, without rounding: `fractions.Fraction` entries.
+        """Evaluate like `P(x)`, but exactly, as `fractions.Fraction` objects.
 
         Examples:
             >>> TropicalPolynomial([[0.1]], [0.0]).exact_values([0.5])
             Fraction(3602879701896397, 72057594037927936)
         """
-        points, single = self._points(x)
+        points, single = self._read_points(x)
         values = winning.exact_values(self.coefficients, points)
         return values[0] if single else values
 
@@ -334,44 +342,44 @@ class TropicalPolynomial:
         """Mark all terms that attain the maximum at each point, exactly.
 
         Returns:
-            Shape `(n_terms,)` for a point, `(n_points, n_terms)` for a batch.
+            A Boolean mask of shape `(n_terms,)` for a point, `(n_points, n_terms)` for a batch.
         """
-        points, single = self._points(x)
+        points, single = self._read_points(x)
         mask = winning.winning_terms(self.coefficients, points)
         return mask[0] if single else mask
 
     def winners(self, x: ArrayLike) -> IntArray | int:
-        """Return the first term that attains the maximum at each point, exactly.
+        """Return the index of the first term that attains the maximum at each point, exactly.
 
         Examples:
             >>> TropicalPolynomial([[0], [1]], [0, 0]).winners([[-1.0], [0.0], [1.0]]).tolist()
             [0, 0, 1]
         """
-        points, single = self._points(x)
+        points, single = self._read_points(x)
         first = winning.winning_terms(self.coefficients, points).argmax(axis=1)
         return int(first[0]) if single else first.astype(np.int64)
 
     def on_hypersurface(self, x: ArrayLike) -> BoolArray | bool:
         r"""Decide whether each point lies on the tropical hypersurface $\mathcal{H}(P)$, exactly.
 
-        That is where at least two *different* forms attain the maximum, i.e. where $P$ is not
-        differentiable. Repeated terms count once (Definition III.7 of [SL26] taken literally would
-        put the whole cell of a repeated term into $\mathcal{H}$).
+        The hypersurface is the set of points at which at least two *different* forms attain the
+        maximum, that is, at which $P$ is not differentiable. Repeated terms count once. (Taken
+        literally, Definition III.7 of [SL26] would include the whole cell of a repeated term.)
 
         Examples:
             >>> twice = TropicalPolynomial([[1], [1], [0]], [0, 0, 0])
             >>> twice.on_hypersurface([[0.0], [1.0]]).tolist()
             [True, False]
         """
-        points, single = self._points(x)
+        points, single = self._read_points(x)
         mask = winning.winning_terms(self.coefficients, points)
         tied = mask[:, distinct_rows(self.coefficients.integers)].sum(axis=1) >= 2
         return bool(tied[0]) if single else tied
 
     def active_terms(self) -> BoolArray:
-        """Mark the terms that win on a non-empty open set, exactly: shape `(n_terms,)`.
+        """Mark the terms that win on a nonempty open set, exactly, shape `(n_terms,)`.
 
-        Of terms that are equal the first is marked. The marked terms alone define the function.
+        Of equal terms, only the first is marked. The marked terms alone define the function.
 
         Examples:
             >>> TropicalPolynomial([[0], [1], [2], [2]], [0, 0, 0, 0]).active_terms().tolist()
@@ -380,19 +388,19 @@ class TropicalPolynomial:
         return envelopes.active_rows(self.coefficients.integers)
 
     def prune(self) -> TropicalPolynomial:
-        """Drop the terms that are not active; the function stays the same."""
+        """Remove all terms that are not active. The function does not change."""
         mask = self.active_terms()
         return self if mask.all() else self._with_rows(self.coefficients.integers[mask])
 
     def equals(self, other: TropicalPolynomial) -> bool:
-        """Decide whether both are the same function, exactly (`==` compares identity)."""
+        """Decide exactly whether two polynomials are the same function (`==` tests identity)."""
         self._require_same_space(other)
         return terms_key(self.prune().coefficients) == terms_key(other.prune().coefficients)
 
     def __add__(self, other: TropicalPolynomial | float) -> TropicalPolynomial:
         other = self._operand(other)
-        (left, right), exponent = aligned((self.coefficients, other.coefficients))
-        return _collected(np.concatenate((left, right)), exponent)
+        (left, right), exponent = align((self.coefficients, other.coefficients))
+        return _collect_like_terms(np.concatenate((left, right)), exponent)
 
     __radd__ = __add__
 
@@ -402,21 +410,25 @@ class TropicalPolynomial:
     __rmul__ = __mul__
 
     def times(self, other: TropicalPolynomial, *, max_terms: int = MAX_TERMS) -> TropicalPolynomial:
-        """Multiply tropically, as `P * Q`: all sums of a term of `P` and a term of `Q`.
+        """Multiply tropically, like `P * Q`, by adding each term of `Q` to each term of `P`.
+
+        Args:
+            other: The polynomial $Q$.
+            max_terms: The maximum number of terms to form before like terms are collected.
 
         Raises:
-            SizeLimitError: If more than `max_terms` sums would be formed.
+            SizeLimitError: If the product would form more than `max_terms` terms.
         """
         self._require_same_space(other)
         count, limit = self.n_terms * other.n_terms, integer("max_terms", max_terms, at_least=1)
         if count > limit:
             raise SizeLimitError(
                 f"this tropical product has {self.n_terms} x {other.n_terms} = {count} terms, more "
-                f"than `max_terms` = {limit}; prune the factors, or raise `max_terms`."
+                f"than `max_terms` = {limit}. Prune the factors or raise `max_terms`."
             )
-        (left, right), exponent = aligned((self.coefficients, other.coefficients))
+        (left, right), exponent = align((self.coefficients, other.coefficients))
         sums = left[:, None, :] + right[None, :, :]
-        return _collected(sums.reshape(count, self.dim + 1), exponent)
+        return _collect_like_terms(sums.reshape(count, self.dim + 1), exponent)
 
     def __truediv__(self, other: TropicalPolynomial | float) -> TropicalRationalMap:
         from hardmax.tropical.rational_maps import TropicalRationalMap
@@ -440,12 +452,16 @@ class TropicalPolynomial:
     def scaled(self, factor: int, exponent: int = 0) -> TropicalPolynomial:
         r"""Return the ordinary multiple $f \cdot 2^e \cdot P$ for integers $f \ge 0$ and $e$.
 
-        As a function it is the $f 2^e$-th tropical power, because
+        It is the $f 2^e$-th tropical power of $P$, because
         $(\bigoplus_j t_j)^{\odot r} = \bigoplus_j t_j^{\odot r}$ for every $r \ge 0$.
+
+        Args:
+            factor: The integer $f \ge 0$.
+            exponent: The integer $e$.
         """
         factor = integer("factor", factor, at_least=0)
         rows, own_exponent = self.coefficients.integers, self.coefficients.exponent
-        return _collected(rows * factor, own_exponent + integer("exponent", exponent))
+        return _collect_like_terms(rows * factor, own_exponent + integer("exponent", exponent))
 
     def substitute(self, weight: ArrayLike, bias: ArrayLike | None = None) -> TropicalPolynomial:
         r"""Compose with an affine map: $x \mapsto P(x W + b)$.
@@ -453,8 +469,8 @@ class TropicalPolynomial:
         The slopes become $W a_j$ and the offsets $c_j + \langle b, a_j\rangle$, without rounding.
 
         Args:
-            weight: $W$, shape `(dim_in, dim)`, acting on row vectors.
-            bias: $b$, shape `(dim,)`; zero if left out.
+            weight: The matrix $W$, which acts on row vectors, shape `(dim_in, dim)`.
+            bias: The vector $b$, shape `(dim,)`. By default, zero.
 
         Examples:
             >>> P = TropicalPolynomial([[1, 0], [0, 1]], [0, 0])
@@ -469,12 +485,14 @@ class TropicalPolynomial:
         homogeneous[-1, -1] = 1.0
         scaled = scaled_integers(homogeneous)
         rows = self.coefficients.integers @ scaled.integers
-        return _collected(rows, self.coefficients.exponent + scaled.exponent)
+        return _collect_like_terms(rows, self.coefficients.exponent + scaled.exponent)
 
     def newton_polytope(self, lifted: bool = False) -> Polytope:
-        r"""Return $\mathrm{conv}\{a_j\}$, or with `lifted` $\mathrm{conv}\{(a_j, c_j)\}$, exactly.
+        r"""Return the exact Newton polytope $\mathrm{conv}\{a_j\}$, optionally lifted.
 
-        The upper faces of the lifted polytope project to the dual subdivision.
+        Args:
+            lifted: Whether to return $\mathrm{conv}\{(a_j, c_j)\}$ instead. The upper faces of the
+                lifted polytope project to the dual subdivision.
         """
         from hardmax.geometry.polytopes import Polytope
 
@@ -484,7 +502,7 @@ class TropicalPolynomial:
         return Polytope.from_scaled_points(points, 1 << max(-exact.exponent, 0))
 
     def dual_subdivision(self) -> DualSubdivision:
-        """Return the regular subdivision of the Newton polytope, for one or two variables."""
+        """Return the dual subdivision of the Newton polytope, for one or two variables."""
         from hardmax.tropical.subdivisions import dual_subdivision
 
         return dual_subdivision(self)
@@ -496,7 +514,10 @@ class TropicalPolynomial:
         return printing.constructor(self.slopes, self.offsets, self.fits_float64)
 
     def to_latex(self, tropical: bool = False) -> str:
-        r"""Write the formula in LaTeX, with $\max$ and $+$ or with $\oplus$ and $\odot$.
+        r"""Return the formula in LaTeX, with $\max$ and $+$ or with $\oplus$ and $\odot$.
+
+        Args:
+            tropical: Whether to write $\oplus$ and $\odot$.
 
         Examples:
             >>> P = TropicalPolynomial([[2, 0], [0, -1], [0, 0]], [1, 0, 0])
@@ -518,8 +539,8 @@ class TropicalPolynomial:
     def _repr_latex_(self) -> str:
         return f"${self.to_latex()}$"
 
-    def _points(self, x: ArrayLike) -> tuple[FloatArray, bool]:
-        """Read one point or a batch, as a batch."""
+    def _read_points(self, x: ArrayLike) -> tuple[FloatArray, bool]:
+        """Read one point or a batch as a batch, and tell whether it is one point."""
         array = floats_any_shape("x", x)
         if array.ndim not in (1, 2) or array.shape[-1] != self.dim:
             raise ShapeMismatchError(
@@ -538,7 +559,7 @@ class TropicalPolynomial:
             raise DtypeError(f"`other` must be a TropicalPolynomial; got {type(other).__name__}.")
         if other.dim != self.dim:
             raise ShapeMismatchError(
-                f"`other` must have as many variables as this polynomial, {self.dim}; "
+                f"`other` must have the same number of variables as this polynomial, {self.dim}; "
                 f"got {other.dim}."
             )
 
@@ -547,6 +568,6 @@ class TropicalPolynomial:
         return TropicalPolynomial.from_coefficients(exact)
 
 
-def _collected(rows: WideArray, exponent: int) -> TropicalPolynomial:
+def _collect_like_terms(rows: WideArray, exponent: int) -> TropicalPolynomial:
     """Build a polynomial with one term per exponent."""
     return TropicalPolynomial.from_coefficients(ScaledIntegers(rows[like_terms(rows)], exponent))

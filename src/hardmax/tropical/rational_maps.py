@@ -1,9 +1,10 @@
-r"""Tropical rational maps: differences of maxima of affine forms, vector-valued and exact.
+r"""Tropical rational maps: exact vector-valued differences of maxima of affine forms.
 
-**One common denominator.** A weighted sum $\sum_i v_i R_i$ of convex piecewise linear functions is
-a tropical quotient. In tropical words it is the Laurent monomial $\prod_i R_i^{v_i}$, so several of
-them have a *least* common denominator $\prod_i R_i^{\mu_i}$, where $-\mu_i$ is the smallest
-exponent of $R_i$ or zero. All arithmetic of rational maps is done here, in integers.
+**Common denominators.** A weighted sum $\sum_i v_i R_i$ of convex piecewise linear functions is a
+tropical quotient. In tropical notation it is the Laurent monomial $\prod_i R_i^{v_i}$. Hence
+several such sums have a *least* common denominator $\prod_i R_i^{\mu_i}$, where $-\mu_i$ is the
+smallest exponent of $R_i$ or zero, whichever is less. This module does all arithmetic of rational
+maps, in integers.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from hardmax._ground.arguments import Sizes, integer, number
 from hardmax._ground.display import card
 from hardmax.errors import DtypeError, EmptyInputError, ShapeMismatchError, SizeLimitError
 from hardmax.exact.dyadic import ScaledIntegers, nearest_floats, scaled_integers
-from hardmax.tropical.coefficients import aligned, reduced, terms_key
+from hardmax.tropical.coefficients import align, reduce_twos, terms_key
 from hardmax.tropical.polynomials import MAX_TERMS, TropicalPolynomial
 from hardmax.typing import ArrayLike, FloatArray, WideArray
 
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 
 Factor = tuple[TropicalPolynomial, int]
-"""A polynomial and its exponent, in units of the weights' power of two."""
+"""A polynomial and its exponent, in units of the common power of two of the weights."""
 
 
 def over_common_denominator(
@@ -43,18 +44,18 @@ def over_common_denominator(
 
     $$D = \sum_i \mu_i R_i, \qquad N_k = b_k + \sum_i (v_{ik} + \mu_i) R_i .$$
 
-    Equal $R_i$ are merged first. A factor that is a monomial is an affine form and goes into the
-    numerators with either sign, and every other $R_i$ is first divided by its lexicographically
-    smallest monomial, so $D$ has no monomial factor. Products are pruned factor by factor.
+    Equal $R_i$ are merged first. A monomial factor is an affine form, which is moved to the
+    numerators with either sign. Every other $R_i$ is first divided by its lexicographically
+    smallest monomial, so that $D$ has no monomial factor. Products are pruned after each factor.
 
     Args:
-        polynomials: The $R_i$, at least one, all on the same space.
-        weights: The $v_{ik}$, shape `(n_polynomials, n_outputs)`.
-        bias: The $b_k$, shape `(n_outputs,)`.
-        max_terms: How many terms a product may form before pruning.
+        polynomials: At least one polynomial $R_i$, all in the same variables.
+        weights: The weights $v_{ik}$, shape `(n_polynomials, n_outputs)`.
+        bias: The constants $b_k$, shape `(n_outputs,)`.
+        max_terms: The maximum number of terms that a product may form before pruning.
 
     Returns:
-        The $N_k$ and $D$, pruned.
+        The pruned polynomials $N_k$, and $D$.
 
     Raises:
         SizeLimitError: Before a product of more than `max_terms` terms is formed.
@@ -66,7 +67,7 @@ def over_common_denominator(
     bodies: dict[object, TropicalPolynomial] = {}
     totals: dict[object, WideArray] = {}
     for polynomial, row in zip(polynomials, weights.integers, strict=True):
-        body, monomial = _without_monomial(polynomial)
+        body, monomial = _split_off_monomial(polynomial)
         affine.add_monomial(monomial, row, exponent)
         if body.n_terms > 1:
             key = terms_key(body.coefficients)
@@ -87,7 +88,7 @@ def over_common_denominator(
 def pruned_product(
     factors: Sequence[Factor], exponent: int, dim: int, max_terms: int
 ) -> TropicalPolynomial:
-    r"""Return $\sum_i f_i 2^e R_i$, pruned; the smallest factors are multiplied first."""
+    r"""Return $\sum_i f_i 2^e R_i$, pruned, multiplying the smallest factors first."""
     product = TropicalPolynomial.constant(0.0, dim)
     powers = [polynomial.scaled(power, exponent) for polynomial, power in factors if power]
     for power in sorted(powers, key=lambda polynomial: polynomial.n_terms):
@@ -95,17 +96,17 @@ def pruned_product(
         if count > max_terms:
             raise SizeLimitError(
                 f"a tropical product of {len(powers)} factors would form {product.n_terms} x "
-                f"{power.n_terms} = {count} terms, more than `max_terms` = {max_terms}; raise "
+                f"{power.n_terms} = {count} terms, more than `max_terms` = {max_terms}. Raise "
                 "`max_terms`, or use fewer or narrower layers."
             )
         product = product.times(power, max_terms=max_terms).prune()
     return product
 
 
-def _without_monomial(
+def _split_off_monomial(
     polynomial: TropicalPolynomial,
 ) -> tuple[TropicalPolynomial, ScaledIntegers]:
-    """Prune, and divide by the term with the lexicographically smallest slope."""
+    """Prune a polynomial, and divide it by the term with the lexicographically smallest slope."""
     pruned = polynomial.prune()
     exact = pruned.coefficients
     smallest = exact.integers[min(range(pruned.n_terms), key=exact.integers.tolist().__getitem__)]
@@ -114,7 +115,7 @@ def _without_monomial(
 
 
 class _AffineParts:
-    """The affine forms that the numerators collect, exactly: one row per output."""
+    """Exact sums of the affine forms that go into the numerators, one row per output."""
 
     def __init__(self, dim: int, n_outputs: int) -> None:
         self._rows = ScaledIntegers(np.full((n_outputs, dim + 1), 0, dtype=object), 0)
@@ -133,8 +134,8 @@ class _AffineParts:
         return TropicalPolynomial.from_coefficients(exact)
 
     def _add(self, part: ScaledIntegers) -> None:
-        (left, right), exponent = aligned((self._rows, part))
-        self._rows = reduced(left + right, exponent)
+        (left, right), exponent = align((self._rows, part))
+        self._rows = reduce_twos(left + right, exponent)
 
 
 Numerators: TypeAlias = tuple[TropicalPolynomial, ...]
@@ -143,28 +144,28 @@ Operand: TypeAlias = "TropicalRationalMap | TropicalPolynomial | float"
 
 @dataclass(frozen=True, eq=False, repr=False)
 class TropicalRationalMap:
-    r"""The map $F : \mathbb{R}^d \to \mathbb{R}^n$, $F_c = P_c \oslash Q = P_c - Q$.
+    r"""The map $F : \mathbb{R}^d \to \mathbb{R}^n$ with channels $F_c = P_c \oslash Q = P_c - Q$.
 
     Every continuous piecewise linear map has this form, with one denominator for all channels:
     $P_c - Q_c = (P_c + \sum_{c' \ne c} Q_{c'}) - \sum_{c'} Q_{c'}$.
 
-    **Arithmetic** is that of functions: `F + G`, `F - G`, `-F` and `2 * F` are the ordinary sum,
-    difference, negative and multiple, `F.maximum(G)` is the tropical sum. (On
-    `TropicalPolynomial`, `+` and `*` are tropical.) The difference is the tropical quotient, so
-    `F / G` is `F - G`; either side of it may be a polynomial or a number, which stands for itself
-    in every channel. Results are exact, pruned, and brought to the
-    least common denominator that the factors show. Operations that multiply polynomials take
-    `max_terms` and refuse before a product exceeds it; operators use the default, 20 000.
+    **Arithmetic** is the ordinary arithmetic of functions: `F + G`, `F - G`, `-F` and `2 * F` are
+    the sum, difference, negative and multiple; `F.maximum(G)` is the tropical sum. (For
+    `TropicalPolynomial`, in contrast, `+` and `*` are tropical.) The difference is the tropical
+    quotient, so `F / G` equals `F - G`. Either operand of a difference may be a polynomial or a
+    number, which is then used in every channel. Results are exact, pruned, and have the least
+    common denominator of the known factors. Methods that multiply polynomials take `max_terms`, and
+    raise an error before a product exceeds it; operators use the default, 20 000.
 
     Attributes:
-        numerators: The $P_c$, one for each of the `dim_out` channels, at least one.
-        denominator: The $Q$.
+        numerators: The polynomials $P_c$, one for each of the `dim_out` channels (at least one).
+        denominator: The polynomial $Q$.
 
     References:
         Definition III.6 of [SL26]; [ZNL18].
 
     Examples:
-        The tent $\min(x, 1 - x)$ is concave, so it has a denominator:
+        The tent function $\min(x, 1 - x)$ is concave, so it needs a denominator:
 
         >>> x = TropicalRationalMap.from_affine([[1.0]])
         >>> tent = x.minimum(TropicalRationalMap.from_affine([[-1.0]], [1.0]))
@@ -198,7 +199,7 @@ class TropicalRationalMap:
                 )
             if polynomial.dim != self.numerators[0].dim:
                 raise ShapeMismatchError(
-                    f"`{name}` must have as many variables as `numerators[0]`, "
+                    f"`{name}` must have the same number of variables as `numerators[0]`, "
                     f"{self.numerators[0].dim}; got {polynomial.dim}."
                 )
 
@@ -207,8 +208,8 @@ class TropicalRationalMap:
         """Return the affine map `x -> x @ weight + bias`.
 
         Args:
-            weight: Shape `(dim_in, dim_out)`.
-            bias: Shape `(dim_out,)`; zero if left out.
+            weight: The weight matrix, shape `(dim_in, dim_out)`.
+            bias: The bias vector, shape `(dim_out,)`. By default, zero.
         """
         sizes = Sizes()
         matrix = sizes.floats("weight", weight, ("dim_in", "dim_out"))
@@ -231,27 +232,27 @@ class TropicalRationalMap:
 
     @property
     def n_terms(self) -> int:
-        """How many terms all polynomials have together."""
+        """The total number of terms of all numerators and the denominator."""
         return sum(p.n_terms for p in self.numerators) + self.denominator.n_terms
 
     def __call__(self, x: ArrayLike) -> FloatArray:
         """Evaluate at a point `(dim_in,)` or a batch `(n_points, dim_in)`, rounded.
 
-        The error is that of the polynomials (see `TropicalPolynomial.__call__`), which may be
-        large compared with their difference; `exact_values` has none.
+        The errors of the polynomials (see `TropicalPolynomial.__call__`) can be large compared with
+        their difference; `exact_values` is exact.
 
         Returns:
-            Shape `(dim_out,)` or `(n_points, dim_out)`.
+            The values, shape `(dim_out,)` for a point, `(n_points, dim_out)` for a batch.
         """
         above = np.stack([np.asarray(p(x)) for p in self.numerators], axis=-1)
         with np.errstate(invalid="ignore"):
             values = np.asarray(above - np.asarray(self.denominator(x))[..., None])
-        if not np.isfinite(values).all():  # Both may exceed float64 where their difference fits.
+        if not np.isfinite(values).all():  # Both can exceed float64 although their difference fits.
             return nearest_floats(self.exact_values(x))
         return values
 
     def exact_values(self, x: ArrayLike) -> WideArray:
-        """Evaluate like `F(x)`, without rounding: `fractions.Fraction` entries."""
+        """Evaluate like `F(x)`, but exactly, as `fractions.Fraction` objects."""
         columns = [np.asarray(p.exact_values(x), dtype=object) for p in self.numerators]
         below = np.asarray(self.denominator.exact_values(x), dtype=object)
         return np.asarray(np.stack(columns, axis=-1) - below[..., None])
@@ -259,12 +260,12 @@ class TropicalRationalMap:
     def affine(
         self, weight: ArrayLike, bias: ArrayLike | None = None, *, max_terms: int = MAX_TERMS
     ) -> TropicalRationalMap:
-        """Compose with an affine map after it: `x -> F(x) @ weight + bias`.
+        """Apply an affine map to the output: `x -> F(x) @ weight + bias`.
 
         Args:
-            weight: Shape `(dim_out, n)`.
-            bias: Shape `(n,)`; zero if left out.
-            max_terms: How many terms a product may form.
+            weight: The weight matrix, shape `(dim_out, n)`.
+            bias: The bias vector, shape `(n,)`. By default, zero.
+            max_terms: The maximum number of terms that a product may form.
 
         Raises:
             SizeLimitError: Before a product of more than `max_terms` terms is formed.
@@ -273,16 +274,16 @@ class TropicalRationalMap:
         matrix = sizes.floats("weight", weight, ("dim_out", "n"))
         offset = np.zeros(sizes["n"]) if bias is None else bias
         offset = sizes.floats("bias", offset, ("n",))
-        return _combination([(self, matrix)], offset, max_terms)
+        return _combine([(self, matrix)], offset, max_terms)
 
     def substitute(self, weight: ArrayLike, bias: ArrayLike | None = None) -> TropicalRationalMap:
-        """Compose with an affine map before it: `x -> F(x @ weight + bias)`, pruned.
+        """Apply an affine map to the input: `x -> F(x @ weight + bias)`, pruned.
 
-        With a thin `weight` this restricts the map to an affine subspace.
+        With `n < dim_in`, this restricts the map to an affine subspace.
 
         Args:
-            weight: Shape `(n, dim_in)`.
-            bias: Shape `(dim_in,)`; zero if left out.
+            weight: The weight matrix, shape `(n, dim_in)`.
+            bias: The bias vector, shape `(dim_in,)`. By default, zero.
         """
         numerators = [p.substitute(weight, bias) for p in self.numerators]
         below = self.denominator.substitute(weight, bias)
@@ -291,44 +292,44 @@ class TropicalRationalMap:
     def maximum(
         self, other: TropicalRationalMap, *, max_terms: int = MAX_TERMS
     ) -> TropicalRationalMap:
-        r"""Return the tropical sum $F \oplus G$: the larger value in each channel.
+        r"""Return the tropical sum $F \oplus G$, the maximum in each channel.
 
         Raises:
             SizeLimitError: Before a product of more than `max_terms` terms is formed.
         """
         first, second, below = self._over_one_denominator(other, max_terms)
-        return TropicalRationalMap(_larger(first, second), below)
+        return TropicalRationalMap(_maxima(first, second), below)
 
     def minimum(
         self, other: TropicalRationalMap, *, max_terms: int = MAX_TERMS
     ) -> TropicalRationalMap:
-        r"""Return the smaller value in each channel, $F + G - (F \oplus G)$.
+        r"""Return the minimum in each channel, $F + G - (F \oplus G)$.
 
         Raises:
             SizeLimitError: Before a product of more than `max_terms` terms is formed.
         """
         first, second, below = self._over_one_denominator(other, max_terms)
-        larger = _larger(first, second)
+        larger = _maxima(first, second)
         eye = np.eye(self.dim_out)
         parts = [(TropicalRationalMap(p, below), w) for p, w in ((first, eye), (second, eye))]
         parts.append((TropicalRationalMap(larger, below), -eye))
-        return _combination(parts, np.zeros(self.dim_out), max_terms)
+        return _combine(parts, np.zeros(self.dim_out), max_terms)
 
     def relu(self) -> TropicalRationalMap:
-        r"""Return $\max(F, 0) = (P_c \oplus Q) \oslash Q$; no product is formed."""
+        r"""Return $\max(F, 0) = (P_c \oplus Q) \oslash Q$, which requires no product."""
         larger = [(p + self.denominator).prune() for p in self.numerators]
         return TropicalRationalMap(tuple(larger), self.denominator.prune())
 
     def __add__(self, other: TropicalRationalMap) -> TropicalRationalMap:
-        self._require_alike(other)
+        self._require_same_shape(other)
         eye = np.eye(self.dim_out)
-        return _combination([(self, eye), (other, eye)], np.zeros(self.dim_out), MAX_TERMS)
+        return _combine([(self, eye), (other, eye)], np.zeros(self.dim_out), MAX_TERMS)
 
     def __sub__(self, other: Operand) -> TropicalRationalMap:
-        return _difference(self, self._operand(other), MAX_TERMS)
+        return _subtract(self, self._operand(other), MAX_TERMS)
 
     def __rsub__(self, other: Operand) -> TropicalRationalMap:
-        return _difference(self._operand(other), self, MAX_TERMS)
+        return _subtract(self._operand(other), self, MAX_TERMS)
 
     __truediv__, __rtruediv__ = __sub__, __rsub__
 
@@ -341,27 +342,30 @@ class TropicalRationalMap:
     __rmul__ = __mul__
 
     def prune(self) -> TropicalRationalMap:
-        """Drop every term that is not active in its polynomial; the map stays the same."""
+        """Remove every term that is not active in its polynomial. The map does not change."""
         return TropicalRationalMap(
             tuple(p.prune() for p in self.numerators), self.denominator.prune()
         )
 
     def equals(self, other: TropicalRationalMap, *, max_terms: int = MAX_TERMS) -> bool:
-        r"""Decide whether both are the same function, exactly: $P_c \odot Q' = P'_c \odot Q$.
+        r"""Decide exactly whether two maps are the same function: $P_c \odot Q' = P'_c \odot Q$.
 
         Raises:
             SizeLimitError: Before a product of more than `max_terms` terms is formed.
         """
-        self._require_alike(other)
-        gap = _difference(self, other, integer("max_terms", max_terms, at_least=1))
+        self._require_same_shape(other)
+        gap = _subtract(self, other, integer("max_terms", max_terms, at_least=1))
         below = terms_key(gap.denominator.coefficients)
         return all(terms_key(p.coefficients) == below for p in gap.numerators)
 
     def common_refinement(self, *, max_terms: int = MAX_TERMS) -> AffinePieces:
-        """Cut the space into the cells on which no polynomial changes its winner.
+        """Find the cells on which every numerator and the denominator has one winner.
+
+        Args:
+            max_terms: The maximum number of candidates to form at once.
 
         Returns:
-            The cells with the affine map on each, and their merging into linear regions.
+            The cells, the affine map on each, and the linear regions that they form.
 
         Raises:
             SizeLimitError: Before more than `max_terms` candidates are formed at once.
@@ -386,7 +390,12 @@ class TropicalRationalMap:
         )
 
     def to_latex(self, tropical: bool = False) -> str:
-        r"""Write the map in LaTeX; with `tropical` the quotient is written $\oslash$."""
+        r"""Return the formula of the map in LaTeX.
+
+        Args:
+            tropical: Whether to write $\oplus$, $\odot$ and $\oslash$ instead of $\max$, $+$ and
+                $-$.
+        """
         below = self.denominator.to_latex(tropical)
         rows = []
         for polynomial in self.numerators:
@@ -413,51 +422,52 @@ class TropicalRationalMap:
     def _over_one_denominator(
         self, other: TropicalRationalMap, max_terms: int
     ) -> tuple[Numerators, Numerators, TropicalPolynomial]:
-        """Return numerators of both maps and the denominator that they share."""
-        self._require_alike(other)
+        """Return the numerators of both maps over a common denominator, and this denominator."""
+        self._require_same_shape(other)
         n = self.dim_out
         eye, zero = np.eye(n), np.zeros((n, n))
         parts = [(self, np.c_[eye, zero]), (other, np.c_[zero, eye])]
-        both = _combination(parts, np.zeros(2 * n), max_terms)
+        both = _combine(parts, np.zeros(2 * n), max_terms)
         return both.numerators[:n], both.numerators[n:], both.denominator
 
     def _operand(self, other: Any) -> TropicalRationalMap:
-        """Read a map, or a polynomial or a number as the map that has it in every channel."""
+        """Read an operand; a polynomial or a number becomes a map with it in every channel."""
         if isinstance(other, int | float | np.number) and not isinstance(other, bool):
             other = TropicalPolynomial.constant(float(number("other", other)), self.dim_in)
         if isinstance(other, TropicalPolynomial):
             one = TropicalPolynomial.constant(0.0, other.dim)
             other = TropicalRationalMap((other,) * self.dim_out, one)
-        self._require_alike(other)
+        self._require_same_shape(other)
         return other  # type: ignore[no-any-return]
 
-    def _require_alike(self, other: Any) -> None:
+    def _require_same_shape(self, other: Any) -> None:
         if not isinstance(other, TropicalRationalMap):
             raise DtypeError(f"`other` must be a TropicalRationalMap; got {type(other).__name__}.")
         if (other.dim_in, other.dim_out) != (self.dim_in, self.dim_out):
             raise ShapeMismatchError(
-                f"`other` must map {self.dim_in} variables to {self.dim_out} channels, as this map "
-                f"does; got {other.dim_in} to {other.dim_out}."
+                f"`other` must map {self.dim_in} variables to {self.dim_out} channels, like this "
+                f"map; got {other.dim_in} to {other.dim_out}."
             )
 
 
-def _larger(first: Numerators, second: Numerators) -> Numerators:
+def _maxima(first: Numerators, second: Numerators) -> Numerators:
     return tuple((p + q).prune() for p, q in zip(first, second, strict=True))
 
 
-def _difference(
+def _subtract(
     left: TropicalRationalMap, right: TropicalRationalMap, max_terms: int
 ) -> TropicalRationalMap:
     eye = np.eye(left.dim_out)
-    return _combination([(left, eye), (right, -eye)], np.zeros(left.dim_out), max_terms)
+    return _combine([(left, eye), (right, -eye)], np.zeros(left.dim_out), max_terms)
 
 
-def _combination(
+def _combine(
     parts: Sequence[tuple[TropicalRationalMap, FloatArray]], bias: FloatArray, max_terms: int
 ) -> TropicalRationalMap:
     r"""Return $x \mapsto b + \sum_i F^{(i)}(x) W^{(i)}$.
 
-    The weight of a denominator is minus the sum of its numerators' weights, taken in integers.
+    The weight of a denominator is the negative sum of the weights of its numerators, computed in
+    integers.
     """
     limit = integer("max_terms", max_terms, at_least=1)
     scaled = scaled_integers(np.concatenate([weight for _, weight in parts]))

@@ -1,9 +1,9 @@
 r"""ReLU layers and networks as tropical rational maps, exactly.
 
 If the channels of a layer's input are $P_c - Q$, an affine map with weights split by sign gives
-$z = (P W^+ + Q W^-) - (Q W^+ + P W^-)$, and $\mathrm{relu}(N - D) = \max(N, D) - D$. A hidden
-layer is thus a rational map, in general not a polynomial. The number of terms multiplies with
-every unit of every layer, so this is a tool for small networks; the guard says so in time.
+$z = (P W^+ + Q W^-) - (Q W^+ + P W^-)$, and $\mathrm{relu}(N - D) = \max(N, D) - D$. Hence a hidden
+layer is a rational map, and in general not a polynomial. Every unit of every layer multiplies the
+number of terms, so these functions are meant for small networks; `max_terms` limits the size.
 """
 
 from collections.abc import Sequence
@@ -18,11 +18,12 @@ from hardmax.typing import ArrayLike, FloatArray
 def relu_layer_map(weight: ArrayLike, bias: ArrayLike | None = None) -> TropicalRationalMap:
     r"""Return $x \mapsto \max(x W + b, 0)$ as a tropical rational map.
 
-    The denominator is the tropical one: a ReLU of an affine form is convex. Exact.
+    The map is exact. Its denominator is 0, the tropical one, because a ReLU of an affine form is
+    convex.
 
     Args:
-        weight: $W$, shape `(dim_in, dim_out)`.
-        bias: $b$, shape `(dim_out,)`; zero if left out.
+        weight: The matrix $W$, shape `(dim_in, dim_out)`.
+        bias: The vector $b$, shape `(dim_out,)`. By default, zero.
 
     Examples:
         >>> print(relu_layer_map([[1.0, 0.0], [1.0, 0.0]], [-1.0, 0.0]))
@@ -34,24 +35,24 @@ def relu_layer_map(weight: ArrayLike, bias: ArrayLike | None = None) -> Tropical
 def relu_network_map(
     weights: Sequence[ArrayLike], biases: Sequence[ArrayLike], *, max_terms: int = MAX_TERMS
 ) -> TropicalRationalMap:
-    r"""Return a ReLU network, hidden layers ReLU and the last layer affine, as a rational map.
+    r"""Return a ReLU network with an affine last layer as a tropical rational map.
 
-    Exact for every choice of float64 weights: coefficients are kept as scaled integers.
+    The map is exact for all float64 weights, because coefficients are scaled integers.
 
     Args:
-        weights: One matrix for each layer, shapes `(dim_in, n_1), (n_1, n_2), ...`.
-        biases: One vector for each layer, shapes `(n_1,), (n_2,), ...`.
-        max_terms: How many terms a product of polynomials may form.
+        weights: One matrix per layer, with shapes `(dim_in, n_1), (n_1, n_2), ...`.
+        biases: One vector per layer, with shapes `(n_1,), (n_2,), ...`.
+        max_terms: The maximum number of terms that a product of polynomials may form.
 
     Raises:
-        SizeLimitError: Before a product of more than `max_terms` terms is formed; the message
+        SizeLimitError: Before a product of more than `max_terms` terms is formed. The message
             names the layer.
 
     References:
-        [ZNL18], for integer weights; with real exponents no scaling is needed.
+        [ZNL18], for integer weights. Real exponents make their scaling of weights unnecessary.
 
     Examples:
-        Minus the absolute value, from two units:
+        The negative absolute value, computed by two units:
 
         >>> F = relu_network_map([[[1.0, -1.0]], [[-1.0], [-1.0]]], [[0.0, 0.0], [0.0]])
         >>> print(F)

@@ -1,8 +1,9 @@
 r"""The regular subdivision dual to a tropical polynomial in one or two variables, exactly.
 
 Lift each exponent $a_j$ to the height $c_j$. The upper faces of the convex hull of the points
-$(a_j, c_j)$ project to a subdivision of the Newton polytope: its vertices are the active terms
-(regions of $P$), its edges the walls, and its polygons the vertices of the tropical curve.
+$(a_j, c_j)$ project to a subdivision of the Newton polytope. Its vertices correspond to the active
+terms (the regions of $P$), its edges to the walls, and its polygons to the vertices of the tropical
+curve.
 """
 
 from __future__ import annotations
@@ -30,27 +31,29 @@ Point = tuple[int, ...]
 
 @dataclass(frozen=True, eq=False)
 class DualSubdivision:
-    r"""A regular subdivision of the Newton polytope; terms are named by their index.
+    r"""A regular subdivision of the Newton polytope, in terms of term indices.
 
-    If all exponents lie on a line the cells are segments, also in two variables; if they all
-    agree there is one cell, a point. Two terms that are equal are both listed on a cell, and the
-    first stands for them as a corner.
+    If all exponents lie on a line, the cells are segments, also in two variables. If all exponents
+    are equal, there is one cell, a point. Equal terms are all listed on a cell, and the first of
+    them represents them as a corner.
 
     Attributes:
-        cells: For each maximal cell all terms on its upper face, ascending: its corners, and the
-            terms that touch the maximum only where the corners do.
-        corners: For each cell its extreme terms: counter-clockwise in the plane, from one end to
-            the other on a line.
-        edges: The pairs of corners that span an edge, shape `(n_edges, 2)`. For cells that are
-            segments these are the cells themselves.
-        edge_terms: For each edge all terms on it, ascending.
-        edge_cells: For each edge the cell to its left and the cell to its right, shape
-            `(n_edges, 2)`; -1 where the edge is on the boundary. A segment cell has only itself.
-        exact_dual_points: For each cell the rational point $x$ where its terms are the maximum:
-            a vertex of the tropical hypersurface if the cell is full-dimensional, else the point
-            of that face nearest to the origin. Shape `(n_cells, dim)`, `Fraction` entries.
-        exact_volumes: The length of each cell in one variable, its area in two (0 for a segment
-            or a point there), as `Fraction`.
+        cells: For each maximal cell, all terms on its upper face in ascending order: its corners,
+            and the terms that attain the maximum only where the corners do.
+        corners: For each cell, its extreme terms: counter-clockwise in the plane, or from one end
+            to the other on a line.
+        edges: The pairs of corners that span an edge, shape `(n_edges, 2)`. If the cells are
+            segments, these are the cells themselves.
+        edge_terms: For each edge, all terms on it in ascending order.
+        edge_cells: For each edge, the cell on its left and the cell on its right, or -1 beyond the
+            boundary, shape `(n_edges, 2)`. A cell that is a segment is listed on the left of its
+            edge, with -1 on the right.
+        exact_dual_points: For each cell, a rational point $x$ at which its terms attain the
+            maximum, as fractions, shape `(n_cells, dim)`. If the cell is full-dimensional, this is
+            a vertex of the tropical hypersurface; otherwise it is the point of the dual face that
+            is nearest to the origin.
+        exact_volumes: The length (in one variable) or area (in two variables) of each cell, as
+            fractions. In two variables, segments and points have area 0.
 
     References:
         [MS15], [GKZ94].
@@ -75,31 +78,32 @@ class DualSubdivision:
 
     @property
     def n_cells(self) -> int:
-        """How many maximal cells there are."""
+        """The number of maximal cells."""
         return len(self.cells)
 
     @property
     def vertices(self) -> IntArray:
-        """The terms that are corners of some cell, ascending: exactly the active terms."""
+        """The terms that are corners of a cell, in ascending order. These are the active terms."""
         return np.unique(np.concatenate(self.corners))
 
     @property
     def dual_points(self) -> FloatArray:
-        """`exact_dual_points`, each coordinate rounded to the nearest float64."""
+        """The `exact_dual_points`, with each coordinate rounded to the nearest float64."""
         return nearest_floats(self.exact_dual_points)
 
 
 def dual_subdivision(polynomial: TropicalPolynomial) -> DualSubdivision:
-    r"""Subdivide the Newton polytope of a polynomial in one or two variables.
+    r"""Return the dual subdivision of a polynomial in one or two variables.
 
-    Gift wrapping on exact integers: $O(n_{\text{terms}})$ orientation tests for every edge.
+    The algorithm is gift wrapping in exact integers, with $O(n_{\text{terms}})$ orientation tests
+    per edge.
 
     Raises:
         ArgumentError: If the polynomial has more than two variables.
 
     Examples:
-        The tropical line $\max(x, y, 0)$ has one vertex and three walls; a term that only
-        touches the maximum at the vertex is listed but is no corner.
+        A tropical curve with one vertex and three walls. The last term attains the maximum only at
+        the vertex, so it is listed but is not a corner.
 
         >>> from hardmax import TropicalPolynomial
         >>> P = TropicalPolynomial([[3, 0], [0, 3], [0, 0], [1, 1]], [0, 0, 0, 0])
@@ -109,7 +113,7 @@ def dual_subdivision(polynomial: TropicalPolynomial) -> DualSubdivision:
         >>> division.dual_points.tolist(), division.exact_volumes
         ([[0.0, 0.0]], (Fraction(9, 2),))
 
-        Exponents on a line give parallel walls, dual to segments:
+        Exponents on a line yield parallel walls, which are dual to segments:
 
         >>> dual_subdivision(TropicalPolynomial([[0, 0], [1, 1], [2, 2]], [0, 1, 0])).n_cells
         2
@@ -127,11 +131,11 @@ def dual_subdivision(polynomial: TropicalPolynomial) -> DualSubdivision:
         copies.setdefault(row, []).append(index)
     unit = Fraction(2) ** exact.exponent
     if polynomial.dim == 2 and not _collinear([rows[index] for index in chosen]):
-        return _planar(rows, chosen, copies, unit)
-    return _linear(rows, chosen, copies, unit)
+        return _subdivide_plane(rows, chosen, copies, unit)
+    return _subdivide_line(rows, chosen, copies, unit)
 
 
-def _linear(
+def _subdivide_line(
     rows: list[Point], chosen: list[int], copies: dict[Point, list[int]], unit: Fraction
 ) -> DualSubdivision:
     """Subdivide exponents on a line: the edges of an upper hull in the plane."""
@@ -139,7 +143,7 @@ def _linear(
     dim = len(rows[0]) - 1
     chain = _chain(rows, chosen)
     corners = [chain] if len(chain) == 1 else [list(pair) for pair in pairwise(chain)]
-    cells = [_on_segment(rows, chosen, copies, pair[0], pair[-1]) for pair in corners]
+    cells = [_terms_on_segment(rows, chosen, copies, pair[0], pair[-1]) for pair in corners]
     points = np.empty((len(corners), dim), dtype=object)
     for k, pair in enumerate(corners):
         points[k] = _nearest_dual_point(rows[pair[0]], rows[pair[-1]])
@@ -159,7 +163,7 @@ def _linear(
     )
 
 
-def _planar(
+def _subdivide_plane(
     rows: list[Point], chosen: list[int], copies: dict[Point, list[int]], unit: Fraction
 ) -> DualSubdivision:
     """Subdivide exponents that span the plane: wrap the upper hull, edge by edge."""
@@ -192,11 +196,11 @@ def _planar(
     dual_points = np.empty((len(points), 2), dtype=object)
     dual_points[:] = points
     return DualSubdivision(
-        cells=tuple(_with_copies(rows, copies, face) for face in cells),
+        cells=tuple(_add_copies(rows, copies, face) for face in cells),
         corners=tuple(np.array(polygon, dtype=np.int64) for polygon in corners),
         edges=np.array(edges, dtype=np.int64),
         edge_terms=tuple(
-            _on_segment(rows, cells[left_cell[pair]], copies, *pair) for pair in edges
+            _terms_on_segment(rows, cells[left_cell[pair]], copies, *pair) for pair in edges
         ),
         edge_cells=np.array(
             [(left_cell[pair], left_cell.get(pair[::-1], -1)) for pair in edges], dtype=np.int64
@@ -210,7 +214,7 @@ def _left_plane(rows: list[Point], chosen: list[int], start: int, end: int) -> P
     r"""Find the upper hull's plane through an edge and a point to its left.
 
     Returns:
-        The normal $(n_1, n_2, n_3)$ with $n_3 > 0$, or `None` if nothing lies to the left.
+        The normal $(n_1, n_2, n_3)$ with $n_3 > 0$, or `None` if no point lies to the left.
     """
     p, q = rows[start], rows[end]
     normal: Point | None = None
@@ -232,7 +236,7 @@ def _chain(rows: list[Point], members: list[int]) -> list[int]:
 
 
 def _polygon(rows: list[Point], members: list[int]) -> list[int]:
-    """Return the corners of the convex hull of the exponents, counter-clockwise."""
+    """Return the corners of the convex hull of the exponents in counter-clockwise order."""
     ordered = sorted(members, key=lambda index: rows[index])
     halves: list[list[int]] = []
     for sequence in (ordered, ordered[::-1]):
@@ -245,20 +249,20 @@ def _polygon(rows: list[Point], members: list[int]) -> list[int]:
     return halves[0] + halves[1]
 
 
-def _on_segment(
+def _terms_on_segment(
     rows: list[Point], members: list[int], copies: dict[Point, list[int]], start: int, end: int
 ) -> IntArray:
-    """Return the terms on an edge of the upper hull; no other point is on the line through it."""
+    """Return the terms on an edge of the upper hull. No other term lies on the line through it."""
     on = [i for i in members if _aligned(rows[start], rows[end], rows[i])]
-    return _with_copies(rows, copies, on)
+    return _add_copies(rows, copies, on)
 
 
-def _with_copies(rows: list[Point], copies: dict[Point, list[int]], members: list[int]) -> IntArray:
+def _add_copies(rows: list[Point], copies: dict[Point, list[int]], members: list[int]) -> IntArray:
     return np.array(sorted(i for m in members for i in copies[rows[m]]), dtype=np.int64)
 
 
 def _nearest_dual_point(p: Point, q: Point) -> list[Fraction]:
-    """Return the shortest $x$ with equal values of both terms; the origin for one term."""
+    """Return the point nearest to the origin where two terms tie (the origin if they are equal)."""
     step = [b - a for a, b in zip(p[:-1], q[:-1], strict=True)]
     squared = _dot(step, step)
     return [Fraction((p[-1] - q[-1]) * s, squared) if squared else Fraction(0) for s in step]
@@ -270,7 +274,7 @@ def _area(rows: list[Point], polygon: list[int]) -> Fraction:
 
 
 def _turn(p: Point, q: Point, r: Point) -> int:
-    """Twice the signed area of the triangle of the first two coordinates."""
+    """Return twice the signed area of a triangle, using the first two coordinates."""
     return (q[0] - p[0]) * (r[1] - p[1]) - (q[1] - p[1]) * (r[0] - p[0])
 
 

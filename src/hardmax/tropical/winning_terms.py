@@ -1,7 +1,7 @@
-r"""Which terms of a tropical polynomial attain the maximum at a point, exactly.
+r"""The terms of a tropical polynomial that attain the maximum at a point, exactly.
 
-All scores are computed in floats with a proven error radius; a point where more than one term
-is within the radii of the best is decided again in integers. Ties are therefore ties.
+All scores are computed in floats with a proven error radius. If several terms are within the radii
+of the best one, the point is decided in integers. Hence ties are exact.
 """
 
 from collections.abc import Iterator
@@ -26,11 +26,11 @@ def winning_terms(coefficients: ScaledIntegers, points: FloatArray) -> BoolArray
     r"""Mark the terms $j$ with $\langle a_j, x\rangle + c_j = \max_i \langle a_i, x\rangle + c_i$.
 
     Args:
-        coefficients: The $(a_j, c_j)$, shape `(n_terms, dim + 1)`.
-        points: The $x$, shape `(n_points, dim)`, finite.
+        coefficients: The vectors $(a_j, c_j)$, shape `(n_terms, dim + 1)`.
+        points: The finite points $x$, shape `(n_points, dim)`.
 
     Returns:
-        Shape `(n_points, n_terms)`; every row has at least one mark.
+        A mask of shape `(n_points, n_terms)`, with at least one True in every row.
 
     Examples:
         >>> from hardmax.exact import scaled_integers
@@ -54,8 +54,8 @@ def float_values(coefficients: ScaledIntegers, points: FloatArray) -> FloatArray
     r"""Evaluate the maximum at each row of `points`, rounded.
 
     The error is at most $2(d+4)\,2^{-53} \max_j (\langle |a_j|, |x| \rangle + |c_j|)$ plus an
-    underflow of $2^{-1072}(\|x\|_1 + d + 1)$. Where an intermediate result might overflow the
-    value is computed exactly and rounded once.
+    underflow of $2^{-1072}(\|x\|_1 + d + 1)$. If an intermediate result could overflow, the value
+    is computed exactly and rounded once.
     """
     rows, _ = nearest_of_scaled(coefficients)
     values = np.empty(len(points))
@@ -74,7 +74,7 @@ def float_values(coefficients: ScaledIntegers, points: FloatArray) -> FloatArray
 
 
 def exact_values(coefficients: ScaledIntegers, points: FloatArray) -> WideArray:
-    """Evaluate the maximum at each row of `points` as a `Fraction`: shape `(n_points,)`."""
+    """Evaluate the maximum at each row of `points` exactly, as fractions, shape `(n_points,)`."""
     winner = winning_terms(coefficients, points).argmax(axis=1)
     values = np.empty(len(points), dtype=object)
     scale = Fraction(2) ** coefficients.exponent
@@ -85,14 +85,14 @@ def exact_values(coefficients: ScaledIntegers, points: FloatArray) -> WideArray:
 
 
 def _blocks(indices: IntArray, n_terms: int) -> Iterator[IntArray]:
-    """Cut a list of points so that their scores fit in memory together."""
+    """Split a list of points into blocks whose scores fit in memory."""
     step = max(1, _CHUNK // n_terms)
     for start in range(0, len(indices), step):
         yield indices[start : start + step]
 
 
 def _possible_winners(rows: FloatArray, points: FloatArray) -> BoolArray:
-    r"""Mark every term that floats cannot rule out.
+    r"""Mark every term that float arithmetic cannot rule out.
 
     With $M = \langle|a|,|x|\rangle + |c|$, rounding the coefficients and the dot product in any
     order changes a score by at most $\gamma_{d+3} M + 2^{-1074}(\|x\|_1 + d + 1)$. The radius used
@@ -106,5 +106,5 @@ def _possible_winners(rows: FloatArray, points: FloatArray) -> BoolArray:
         radius += FEW_UNDERFLOWS * (np.abs(points).sum(axis=1, keepdims=True) + dim + 1)
         lower, upper = scores - radius, scores + radius
         best = np.where(np.isfinite(lower), lower, -np.inf).max(axis=1, keepdims=True)
-        # A comparison with NaN is false, so what overflowed stays possible.
+        # A comparison with NaN is false, so terms whose scores overflow are not ruled out.
         return np.asarray(~(upper < best) | ~np.isfinite(scores))

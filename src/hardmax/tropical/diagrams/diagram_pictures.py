@@ -12,11 +12,11 @@ if TYPE_CHECKING:
     from hardmax.tropical.diagrams.power_diagrams import PowerDiagram
 
 _LARGEST = 1e150
-"""Beyond this, the sides of a box around the sites may overflow."""
+"""The largest coordinates of sites for which the sides of a box around them do not overflow."""
 
 
 def diagram_picture(diagram: "PowerDiagram") -> str:
-    """Draw the cells of a diagram and its sites as SVG; nothing if it is not small and planar.
+    """Draw the cells and sites of a small planar diagram as SVG; return '' for other diagrams.
 
     Examples:
         >>> from hardmax import PowerDiagram
@@ -27,7 +27,7 @@ def diagram_picture(diagram: "PowerDiagram") -> str:
     if diagram.dim != 2 or diagram.n_sites > MOST_DRAWN or np.abs(diagram.sites).max() > _LARGEST:
         return ""
     box = box_around(diagram.sites, diagram.is_fan)
-    # Sites that differ by less than rounding at their distance from the origin.
+    # The box is empty if the sites differ by less than the rounding of their coordinates.
     if not (box.low < box.high).all():
         return ""
     fills = hexadecimal(label_colours(np.arange(diagram.n_sites)))

@@ -1,4 +1,4 @@
-"""Order-k power diagrams: the partition that top-k attention and expert routing make."""
+"""Order-k power diagrams: the partitions of top-k attention and of expert routing."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from hardmax.tropical.diagrams.power_forms import BLOCK, difference_rank, rounde
 from hardmax.typing import ArrayLike, FloatArray, IntArray, WideArray
 
 _LOW_RANK = 3
-"""Up to this many relevant dimensions the walk from cell to cell is the faster search."""
+"""Up to this rank, the walk from cell to cell is the faster search."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -41,20 +41,22 @@ class OrderKDiagram:
 
     $$P_S = \{x : f_i(x) \ge f_j(x) \text{ for all } i \in S,\ j \notin S\}.$$
 
-    Those with interior points cover space. This is the routing of top-$k$ attention, and of a
-    mixture of experts whose router is linear. For $k = 1$ it is the power diagram itself; without
-    biases it is the normal fan of $\mathrm{conv}\{\sum_{j \in S} s_j : |S| = k\}$.
+    The cells with interior points cover the space. They are the routing cells of top-$k$ attention,
+    and of a mixture of experts with a linear router. For $k = 1$ they are the cells of the power
+    diagram. Without biases they form the normal fan of
+    $\mathrm{conv}\{\sum_{j \in S} s_j : |S| = k\}$.
 
-    Sites with the same form tie everywhere; of these the first in order win first, as in a stable
-    sort. Masked sites never win.
+    Sites with the same form tie everywhere; among these, sites with smaller indices win first, as
+    in a stable sort. Masked sites never win.
 
     Attributes:
-        diagram: The diagram of order 1 whose forms compete.
-        k: How many sites win, from 1 to the number of sites that are not masked.
-        sets: The sets of winners, shape `(n_cells, k)`, each ascending, rows sorted.
+        diagram: The power diagram (of order 1) that defines the forms.
+        k: The number of sites that win, from 1 to the number of sites that are not masked.
+        sets: The sets of winners, shape `(n_cells, k)`. Each row is ascending, and the rows are
+            sorted.
 
     References:
-        [Lee82]; [Aur90] for the polytope of sums behind it.
+        [Lee82]; [Aur90] for the polytope of sums.
 
     Examples:
         >>> pairs = order_k_diagram(PowerDiagram.from_keys([[1], [0], [-1]]), 2)
@@ -66,9 +68,9 @@ class OrderKDiagram:
     k: int
     sets: IntArray
     _walls: Callable[[int], Sequence[Vector]]
-    """The inequalities of each cell; some may be redundant."""
+    """Returns the inequalities of a cell; some may be redundant."""
     _witnesses: Sequence[Witness] | None
-    """A point in the interior of each cell, if they are known."""
+    """An interior point of each cell, if known."""
 
     _repr_html_ = html_card
 
@@ -80,12 +82,12 @@ class OrderKDiagram:
 
     @property
     def n_cells(self) -> int:
-        """How many sets of k sites win on an open set."""
+        """The number of cells, that is, of sets of k sites that win on an open set."""
         return int(self.sets.shape[0])
 
     @cached_property
     def exact_witnesses(self) -> WideArray:
-        """A point in the interior of each cell as fractions, shape `(n_cells, dim)`."""
+        """An interior point of each cell as fractions, shape `(n_cells, dim)`."""
         known = self._witnesses
         if known is None:
             known = [self.cell(i).interior_point.tolist() for i in range(self.n_cells)]
@@ -93,19 +95,19 @@ class OrderKDiagram:
 
     @property
     def witnesses(self) -> FloatArray:
-        """The interior points, rounded: shape `(n_cells, dim)`."""
+        """An interior point of each cell, rounded, shape `(n_cells, dim)`."""
         return nearest_floats(self.exact_witnesses)
 
     def cell(self, index: int) -> Polytope:
-        """Return the cell of the set `sets[index]`, an exact polyhedron."""
+        """Return the cell of the set `sets[index]` as an exact polyhedron."""
         index = integer("index", index, at_least=0, at_most=self.n_cells - 1)
         return Polytope.from_rows(self._walls(index), self.diagram.dim)
 
     def winners(self, points: ArrayLike) -> IntArray:
-        """Return the k largest sites at each row of `points`, exactly: shape `(n_points, k)`.
+        """Return the k sites that win at each row of `points`, exactly, shape `(n_points, k)`.
 
-        Each row is ascending. Sites that tie win in the order of their indices, so on a wall this
-        is the set of one of the adjacent cells, or of none.
+        Each row is ascending. Sites that tie win in the order of their indices. Hence on a wall,
+        the result can be the set of an adjacent cell or a set that has no cell.
         """
         return top_k(self.diagram, self.k, points)
 
@@ -114,28 +116,29 @@ def order_k_diagram(diagram: PowerDiagram, k: int) -> OrderKDiagram:
     r"""Find the sets of k sites that win on an open set, exactly.
 
     Args:
-        diagram: The forms that compete, as `PowerDiagram(sites, weights)` or
+        diagram: The power diagram that defines the forms, such as `PowerDiagram(sites, weights)` or
             `PowerDiagram.from_keys(keys, bias)`.
-        k: How many win.
+        k: The number of sites that win.
 
     Raises:
         ArgumentError: If `k` is not between 1 and the number of sites that are not masked.
+        DtypeError: If `diagram` is not a `PowerDiagram`.
 
     Examples:
-        Four keys at the corners of a square: opposite corners never win together.
+        For keys at the corners of a square, opposite corners never win together:
 
         >>> square = PowerDiagram.from_keys([[1, 1], [-1, 1], [-1, -1], [1, -1]])
         >>> order_k_diagram(square, 2).sets.tolist()
         [[0, 1], [0, 3], [1, 2], [2, 3]]
 
-        A repeated key comes second wherever the first copy wins:
+        The second copy of a repeated key wins wherever the first copy is the best key:
 
         >>> order_k_diagram(PowerDiagram.from_keys([[1], [1], [-1]]), 2).sets.tolist()
         [[0, 1], [0, 2]]
     """
     if not isinstance(diagram, PowerDiagram):
         raise DtypeError(f"`diagram` must be a PowerDiagram; got {type(diagram).__name__}.")
-    k = _order(diagram, k)
+    k = _check_order(diagram, k)
     rows = diagram.coefficients.integers[diagram.live]
     forms = [tuple(row) for row in rows.tolist()]
     groups = list(dict.fromkeys(forms))
@@ -147,13 +150,13 @@ def order_k_diagram(diagram: PowerDiagram, k: int) -> OrderKDiagram:
     named_groups = [members[form] for form in groups]
     rank = difference_rank(rows)
     if diagram.dim == rank == 2 and k < len(forms):
-        return _in_the_plane(diagram, contest, named_groups)
+        return _planar_diagram(diagram, contest, named_groups)
     if diagram.dim == rank in DIMENSIONS and k < len(forms) == len(groups):
         found = order_k_hull(rows, k)
         return OrderKDiagram(diagram, k, diagram.live[found.sets], found.walls, None)
     search = walk_walls if rank <= _LOW_RANK else refine
     named = sorted(
-        (_sites(top, contest, named_groups), top, witness, walls)
+        (_winning_sites(top, contest, named_groups), top, witness, walls)
         for top, (witness, walls) in search(contest, diagram.dim).items()
     )
     rows_of = [contest.walls(top) if walls is None else walls for _, top, _, walls in named]
@@ -166,7 +169,7 @@ def order_k_diagram(diagram: PowerDiagram, k: int) -> OrderKDiagram:
     )
 
 
-def _in_the_plane(
+def _planar_diagram(
     diagram: PowerDiagram, contest: Contest, named_groups: Sequence[list[int]]
 ) -> OrderKDiagram:
     found = planar_order_k(contest.forms, contest.multiplicity, contest.k)
@@ -178,7 +181,9 @@ def _in_the_plane(
             TopSet(frozenset(g for g in whole if g < n_groups), part if part < n_groups else -1)
             for *whole, part in found.sets.tolist()
         ]
-        sets = np.array([_sites(top, contest, named_groups) for top in tops], dtype=np.int64)
+        sets = np.array(
+            [_winning_sites(top, contest, named_groups) for top in tops], dtype=np.int64
+        )
     order = np.lexsort(sets.T[::-1])
     return OrderKDiagram(
         diagram, contest.k, sets[order], partial(_wall_rows, contest.forms, found, order), None
@@ -194,15 +199,23 @@ def _wall_rows(
 
 
 def top_k(diagram: PowerDiagram, k: int, points: ArrayLike) -> IntArray:
-    """Return the k largest sites at each row of `points`, ascending: shape `(n_points, k)`.
+    """Return the k sites that win at each row of `points`, exactly.
 
-    Exact; sites that tie win in the order of their indices.
+    Sites that tie win in the order of their indices.
+
+    Args:
+        diagram: The power diagram that defines the forms.
+        k: The number of sites that win.
+        points: The points, shape `(n_points, dim)`.
+
+    Returns:
+        The indices of the sites, ascending in each row, shape `(n_points, k)`.
 
     Examples:
         >>> top_k(PowerDiagram.from_keys([[1], [0], [-1], [2]]), 2, [[3.0], [0.0]]).tolist()
         [[0, 3], [0, 1]]
     """
-    k = _order(diagram, k)
+    k = _check_order(diagram, k)
     array = Sizes(dim=diagram.dim).floats("points", points, ("n_points", "dim"), nonempty=())
     live, exact = diagram.live, diagram.coefficients
     integers = exact.integers[live]
@@ -217,17 +230,17 @@ def top_k(diagram: PowerDiagram, k: int, points: ArrayLike) -> IntArray:
             clear = last_in - first_out > 2 * radius
         result[start : start + step] = order[:, :k]
         for row in start + np.flatnonzero(~clear):
-            result[row] = _exact_order(integers, array[row])[:k]
+            result[row] = _sort_exactly(integers, array[row])[:k]
     return np.sort(live[result], axis=1)
 
 
-def _exact_order(integers: WideArray, point: FloatArray) -> list[int]:
-    """Sort forms by their exact value at a point, largest first, then by index."""
+def _sort_exactly(integers: WideArray, point: FloatArray) -> list[int]:
+    """Sort forms by their exact value at a point in descending order, then by index."""
     scores = (integers @ homogeneous_points(point[None])[0]).tolist()
     return sorted(range(len(scores)), key=lambda j: (-scores[j], j))
 
 
-def _order(diagram: PowerDiagram, k: int) -> int:
+def _check_order(diagram: PowerDiagram, k: int) -> int:
     k = integer("k", k, at_least=1)
     if k > len(diagram.live):
         raise ArgumentError(
@@ -237,8 +250,8 @@ def _order(diagram: PowerDiagram, k: int) -> int:
     return k
 
 
-def _sites(top: TopSet, contest: Contest, named_groups: Sequence[list[int]]) -> list[int]:
-    """Name the winners by their sites, the first ones of a group that k cuts through."""
+def _winning_sites(top: TopSet, contest: Contest, named_groups: Sequence[list[int]]) -> list[int]:
+    """Return the winning sites; of a group that wins only in part, the first sites."""
     sites = [site for g in top.whole for site in named_groups[g]]
     if top.part >= 0:
         sites += named_groups[top.part][: contest.k - len(sites)]

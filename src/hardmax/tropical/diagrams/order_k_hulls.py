@@ -1,9 +1,9 @@
 r"""The sets of k largest forms in three and four dimensions, by upper hulls.
 
-The sum of the k largest of some forms is the largest of all sums of k of them, so the sets that win
-on an open set are the vertices of the upper hull of these sums. There are far too many sums; but at
-a point that is on no wall, the k largest are the k - 1 largest and one more. So the hull of order k
-is that of the sets of order k - 1 with every other form added.
+The sum of the k largest forms is the largest sum of k forms. Hence the sets that win on an open set
+are the vertices of the upper hull of all sums of k forms. To avoid forming all of these sums, note
+that at a point on no wall, the k largest forms are the k - 1 largest and one more. Hence the sets
+of order k - 1, each with every other form added, suffice as candidates for order k.
 """
 
 from typing import NamedTuple
@@ -21,15 +21,16 @@ class OrderKHull(NamedTuple):
     """The cells of an order-k diagram in space.
 
     Attributes:
-        sets: The forms that win, ascending, in lexicographic order: shape `(n_cells, k)`.
-        envelope: The cells of the sums, in the order of the sets.
+        sets: The forms that win in each cell, shape `(n_cells, k)`. Each row is ascending, and the
+            rows are in lexicographic order.
+        envelope: The cells of the sums, in the order of `sets`.
     """
 
     sets: IntArray
     envelope: SpaceEnvelope
 
     def walls(self, i: int) -> list[Vector]:
-        """Return the inequalities of cell `i`, none of them redundant."""
+        """Return the irredundant inequalities of cell `i`."""
         sums = self.envelope.rows
         own = tuple(sums[self.envelope.sites[i]].tolist())
         rivals = self.envelope.around.neighbours[i]
@@ -40,12 +41,12 @@ def order_k_hull(rows: WideArray, k: int) -> OrderKHull:
     r"""Find all sets of k winners.
 
     Args:
-        rows: Distinct $(a_j, c_j)$, integers on one scale, shape `(n_forms, dim + 1)` with three or
-            four dimensions; the $a_j$ do not lie in a hyperplane.
-        k: How many win: at least 1, less than there are forms.
+        rows: Distinct vectors $(a_j, c_j)$ as integers on one common scale, shape
+            `(n_forms, dim + 1)` with `dim` 3 or 4. The $a_j$ must not lie in a hyperplane.
+        k: The number of forms that win, with `1 <= k < n_forms`.
 
     Examples:
-        Of the corners of an octahedron opposite ones never win together.
+        Opposite corners of an octahedron never win together:
 
         >>> corners = np.r_[np.eye(3, 4, dtype=int), -np.eye(3, 4, dtype=int)].astype(object)
         >>> order_k_hull(corners, 2).sets.tolist()[:4]
@@ -57,14 +58,14 @@ def order_k_hull(rows: WideArray, k: int) -> OrderKHull:
         hull = hull_facets(lifted.for_core, sums[:, :-1], is_upper=True)
         assert hull is not None
         found = extreme_corners(hull)
-        sets, sums = _with_one_more(sets[found], sums[found], rows)
+        sets, sums = _add_one_form(sets[found], sums[found], rows)
     envelope = space_envelope(sums)
     assert envelope is not None
     return OrderKHull(sets[envelope.sites], envelope)
 
 
-def _with_one_more(sets: IntArray, sums: WideArray, rows: WideArray) -> tuple[IntArray, WideArray]:
-    """Add every other form to every set: the sets that arise, in their order, and their sums."""
+def _add_one_form(sets: IntArray, sums: WideArray, rows: WideArray) -> tuple[IntArray, WideArray]:
+    """Add every other form to every set, and return the distinct sets, sorted, and their sums."""
     n_sets, n_forms = len(sets), len(rows)
     old, new = np.divmod(np.arange(n_sets * n_forms), n_forms)
     is_other = (sets[old] != new[:, None]).all(axis=1)

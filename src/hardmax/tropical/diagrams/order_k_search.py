@@ -1,13 +1,13 @@
-r"""Which sets of k affine forms are the k largest on an open set: two exact searches.
+r"""Two exact searches for the sets of k affine forms that are the k largest on an open set.
 
-Forms that are equal as functions tie everywhere, so a *group* of equal forms is one form with a
-multiplicity. At a generic point the groups are ordered strictly, and the k winners are all of the
-first few groups and, if k cuts through the next one, part of that: a `TopSet`.
+Forms that are equal as functions tie everywhere, so a *group* of equal forms is treated as one form
+with a multiplicity. At a generic point the groups are strictly ordered. The k winners are then the
+members of the first groups and possibly a part of the next group: a `TopSet`.
 
-`walk_walls` goes from cell to cell across walls; each cell costs one double description of one row
-per group. `refine` adds one winner after the other; each candidate costs one cone decision of one
-row per group. The walk is faster in low dimension, the refinement does not mind high dimension.
-Neither ever lists the $\binom{n}{k}$ candidates.
+`walk_walls` moves from cell to cell across walls. Each cell costs one double description with one
+row per group. `refine` adds one winner at a time. Each candidate costs one cone decision with one
+row per group. The walk is faster in low dimensions; the refinement is suitable for high dimensions.
+Neither lists all $\binom{n}{k}$ candidates.
 """
 
 from collections.abc import Sequence
@@ -22,11 +22,11 @@ from hardmax.tropical.diagrams.power_cells import wall
 
 @dataclass(frozen=True)
 class TopSet:
-    """The k winners as groups.
+    """The k winners in terms of groups.
 
     Attributes:
-        whole: The groups that win with all their members.
-        part: The group that k cuts through, or -1.
+        whole: The groups all of whose members win.
+        part: The group of which only some members win, or -1.
     """
 
     whole: frozenset[int]
@@ -35,7 +35,7 @@ class TopSet:
 
 Witness = tuple[Fraction, ...]
 Found = dict[TopSet, tuple[Witness, list[Vector] | None]]
-"""For each set of winners a point strictly inside its cell, and the walls of the cell if known."""
+"""For each set of winners, an interior point of its cell, and the walls of the cell if known."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,9 +43,9 @@ class Contest:
     """The groups that compete.
 
     Attributes:
-        forms: The distinct $(a_g, c_g)$, integers on one scale.
-        multiplicity: How many equal forms each group has.
-        k: How many forms win.
+        forms: The distinct vectors $(a_g, c_g)$ as integers on one common scale.
+        multiplicity: The number of equal forms in each group.
+        k: The number of forms that win.
     """
 
     forms: Sequence[Vector]
@@ -53,7 +53,7 @@ class Contest:
     k: int
 
     def select(self, certain: frozenset[int], ranked: Sequence[int]) -> TopSet:
-        """Fill up the groups that win for certain with the first of the ranked ones."""
+        """Add groups in the order of `ranked` to the certain winners until k forms win."""
         whole = set(certain)
         missing = self.k - sum(self.multiplicity[g] for g in certain)
         for g in ranked:
@@ -64,7 +64,7 @@ class Contest:
         return TopSet(frozenset(whole), -1)
 
     def walls(self, top: TopSet) -> list[Vector]:
-        """Return inequalities that define the cell; they may be redundant."""
+        """Return inequalities that define the cell; some may be redundant."""
         lost = [g for g in range(len(self.forms)) if g not in top.whole and g != top.part]
         if top.part < 0:
             return [wall(self.forms[i], self.forms[j]) for i in sorted(top.whole) for j in lost]
@@ -77,9 +77,9 @@ class Contest:
 def walk_walls(contest: Contest, dim: int) -> Found:
     r"""Find all sets of winners by crossing every wall of every cell.
 
-    The cells are full-dimensional polyhedra that cover space, so a generic segment joins any two
-    of them and crosses walls in their relative interiors only: the walk reaches every cell. It
-    starts from the winners at $R (1, \epsilon, \epsilon^2, \dots)$ for large $R$.
+    The cells are full-dimensional polyhedra that cover the space. A generic segment between any two
+    cells crosses walls only in their relative interiors, so the walk reaches every cell. It starts
+    from the winners at $R (1, \epsilon, \epsilon^2, \dots)$ for large $R$.
     """
     forms = contest.forms
     ranked = sorted(range(len(forms)), key=lambda g: forms[g], reverse=True)
@@ -92,8 +92,8 @@ def walk_walls(contest: Contest, dim: int) -> Found:
         witness, facets = _facets(contest, top, dim)
         found[top] = witness, [row for row, _, _ in facets]
         for _, normal, tied in facets:
-            # All tied forms agree on the wall, so across it their order is that of their slopes
-            # along the outward normal; distinct forms have distinct ones.
+            # All tied forms agree on the wall, so beyond it they are ordered by their slopes along
+            # the outward normal. Distinct forms have distinct slopes there.
             ranked = sorted(tied, key=lambda g: _dot(forms[g], normal), reverse=True)
             across = contest.select(top.whole - tied, ranked)
             if across not in seen:
@@ -103,10 +103,11 @@ def walk_walls(contest: Contest, dim: int) -> Found:
 
 
 def refine(contest: Contest, dim: int) -> Found:
-    r"""Find all sets of winners by adding the next winner to the first ones.
+    r"""Find all sets of winners by adding one winner at a time.
 
-    If $W$ are the winners at a generic point and $p$ is the last of them, then $W \setminus p$ are
-    the winners of fewer, and $p$ beats the rest: one row for each group other than $p$.
+    If $W$ is the set of winners at a generic point and $p$ is the last of them, then
+    $W \setminus p$ is a smaller set of winners, and $p$ beats all groups outside $W$. Hence a
+    candidate is decided with one row for each group other than $p$.
     """
     found: Found = {}
     level: set[frozenset[int]] = {frozenset()}
@@ -153,11 +154,12 @@ def _point_between(
 def _facets(
     contest: Contest, top: TopSet, dim: int
 ) -> tuple[Witness, list[tuple[Vector, Vector, frozenset[int]]]]:
-    r"""Find the walls of one cell, each as (inequality, outward normal, tied groups).
+    r"""Find the walls of one cell as tuples (inequality, outward normal, tied groups).
 
-    Without a part the cell is the shadow of $Q = \{(x, z) : f_i(x) \ge z \ge f_j(x)\}$ over winners
-    $i$ and losers $j$, and a wall is the shadow of a ridge between a facet of either kind. With a
-    part $p$, $z = f_p(x)$ and a wall is a facet.
+    If no group wins in part, the cell is the projection of
+    $Q = \{(x, z) : f_i(x) \ge z \ge f_j(x)\}$ for all winners $i$ and losers $j$, and a wall is the
+    projection of a ridge between a facet of a winner and a facet of a loser. If group $p$ wins in
+    part, then $z = f_p(x)$ and a wall is a facet.
     """
     forms = contest.forms
     if top.part < 0:
@@ -170,7 +172,7 @@ def _facets(
             sign = 1 if g in top.whole else -1
             pairs = zip(form, forms[top.part], strict=True)
             rows.append(tuple(sign * (x - y) for x, y in pairs))
-    # Only the first of rows that are multiples of each other is listed as tight.
+    # Of rows that are multiples of each other, only the first is listed as tight.
     copies: dict[Vector, list[int]] = {}
     for g, row in enumerate(rows[1:]):
         copies.setdefault(primitive(row), []).append(g)

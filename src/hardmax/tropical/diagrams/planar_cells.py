@@ -1,8 +1,8 @@
-r"""The cells of a power diagram in the plane, whole or clipped to a domain, from its envelope.
+r"""The cells of a power diagram in the plane, computed from its envelope and clipped to a domain.
 
-A cell is a cycle of points $(t x, t)$ with integer entries, counter-clockwise, with $t = 0$ for a
-direction at infinity, and the rows that its sides lie on. To clip it by
-$\langle a, x\rangle \le b$, ask for the sign of $b t - \langle a, t x\rangle$ at each of them.
+A cell is a counter-clockwise cycle of points $(t x, t)$ with integer entries, where $t = 0$ for a
+direction at infinity, together with the inequalities of its sides. Clipping by
+$\langle a, x\rangle \le b$ requires the sign of $b t - \langle a, t x\rangle$ at each point.
 """
 
 from collections.abc import Sequence
@@ -19,9 +19,9 @@ from hardmax.tropical.diagrams.power_cells import CellParts, PowerCell, certain_
 from hardmax.typing import BoolArray, IntArray
 
 _OUTSIDE = -1
-"""The label of a side on a wall of the domain."""
+"""The label of a side on the boundary of the domain."""
 _INFINITY: Vector = (0, 0, 1)
-"""The row $0 \\le 1$, on which the side between two directions lies."""
+"""The row $0 \\le 1$ of the side between two directions at infinity."""
 
 
 class Side(NamedTuple):
@@ -30,7 +30,8 @@ class Side(NamedTuple):
     Attributes:
         corner: The point $(t x, t)$.
         row: The inequality $(a, b)$ of the side.
-        rival: The form behind it; `_OUTSIDE` for a wall of the domain or at infinity.
+        rival: The form that wins beyond it; `_OUTSIDE` on the boundary of the domain and at
+            infinity.
     """
 
     corner: Vector
@@ -41,7 +42,7 @@ class Side(NamedTuple):
 def planar_cells(
     envelope: PlanarEnvelope, names: IntArray, domain: Sequence[Vector]
 ) -> list[PowerCell]:
-    """Return the cells that meet the interior of a domain, clipped to it, by site.
+    """Return the cells that meet the interior of a domain, clipped to it and sorted by site.
 
     Args:
         envelope: All cells on the plane.
@@ -53,25 +54,25 @@ def planar_cells(
     starts = envelope.starts.tolist()
     is_bounded = envelope.corners[envelope.starts[1:] - 1] >= 0
     corners = envelope.vertices[envelope.corners]
-    inside, outside = _places(envelope, is_bounded, domain)
+    inside, outside = _classify_cells(envelope, is_bounded, domain)
     closed, whole = is_bounded.tolist(), inside.tolist()
     cells = []
     for i in np.flatnonzero(~outside).tolist():
         ring = corners[starts[i] : starts[i + 1]] if closed[i] else None
-        parts = partial(_whole_cell, envelope, names, i)
+        parts = partial(_describe_whole_cell, envelope, names, i)
         if not whole[i]:
-            sides = clipped(cell_sides(envelope, i), domain)
+            sides = clip_sides(cell_sides(envelope, i), domain)
             if not sides:
                 continue
             points = [side.corner for side in sides]
             ring = round_points(points, 2) if all(point[-1] for point in points) else None
-            parts = partial(_cell_parts, sides, names)
+            parts = partial(_describe_sides, sides, names)
         cells.append(PowerCell(sites[i], 2, parts, ring))
     return cells
 
 
 def cell_sides(envelope: PlanarEnvelope, i: int) -> list[Side]:
-    """Return the sides of cell `i`; an unbounded one ends with a side at infinity."""
+    """Return the sides of cell `i`; an unbounded cell ends with a side at infinity."""
     span = slice(envelope.starts[i], envelope.starts[i + 1])
     rivals, corners = envelope.neighbours[span].tolist(), envelope.corners[span].tolist()
     form = tuple(envelope.rows[envelope.sites[i]].tolist())
@@ -79,29 +80,29 @@ def cell_sides(envelope: PlanarEnvelope, i: int) -> list[Side]:
     points = [envelope.exact_vertex(k) if k >= 0 else None for k in corners]
     sides = []
     for k, (row, rival) in enumerate(zip(rows, rivals, strict=True)):
-        # With the outward normal (a, b) in front, the boundary runs along (-b, a).
+        # If (a, b) is the outward normal of a side, the boundary runs along (-b, a).
         begin = points[k - 1] or primitive((row[1], -row[0], 0))
         sides.append(Side(begin, row, rival))
     if points[-1] is None:
         last = primitive((-rows[-1][1], rows[-1][0], 0))
-        if last != sides[0].corner:  # Else two parallel sides go to one point at infinity.
+        if last != sides[0].corner:  # Otherwise, two parallel sides meet at infinity.
             sides.append(Side(last, _INFINITY, _OUTSIDE))
         return sides
-    return sides[1:] + sides[:1]  # The first corner is that of `corners`.
+    return sides[1:] + sides[:1]  # Start at the first entry of `corners`.
 
 
-def clipped(sides: list[Side], domain: Sequence[Vector]) -> list[Side]:
-    """Return the part of a cell inside all half-planes; nothing if that has no interior.
+def clip_sides(sides: list[Side], domain: Sequence[Vector]) -> list[Side]:
+    """Return the part of a cell inside all half-planes, or no sides if it has no interior.
 
     A convex set with interior points meets an open half-plane if and only if one of its corners or
-    directions does, and what it has in common with it has interior points again.
+    directions lies in it; the intersection then has interior points.
     """
     for row in domain:
         heights = [row[2] * t - row[0] * x - row[1] * y for (x, y, t), _, _ in sides]
         if max(heights) <= 0:
             return []
         if min(heights) >= 0:
-            sides = _relabelled(sides, heights, row)
+            sides = _relabel_sides(sides, heights, row)
             continue
         kept: list[Side] = []
         for k, side in enumerate(sides):
@@ -123,8 +124,8 @@ def clipped(sides: list[Side], domain: Sequence[Vector]) -> list[Side]:
     return sides
 
 
-def _relabelled(sides: list[Side], heights: list[int], row: Vector) -> list[Side]:
-    """Give a side that runs along a wall of the domain to the domain."""
+def _relabel_sides(sides: list[Side], heights: list[int], row: Vector) -> list[Side]:
+    """Label a side that lies on the boundary of the domain as a side of the domain."""
     after = heights[1:] + heights[:1]
     return [
         side._replace(row=row, rival=_OUTSIDE) if h == a == 0 and side.row != _INFINITY else side
@@ -132,10 +133,10 @@ def _relabelled(sides: list[Side], heights: list[int], row: Vector) -> list[Side
     ]
 
 
-def _places(
+def _classify_cells(
     envelope: PlanarEnvelope, is_bounded: BoolArray, domain: Sequence[Vector]
 ) -> tuple[BoolArray, BoolArray]:
-    """Say which cells are certainly inside the domain, and which have certainly no part in it."""
+    """Tell which cells are certainly inside the domain, and which are certainly outside."""
     n_cells = len(is_bounded)
     if not domain:
         return np.ones(n_cells, dtype=np.bool_), np.zeros(n_cells, dtype=np.bool_)
@@ -146,11 +147,11 @@ def _places(
     return inside & is_bounded, outside & is_bounded
 
 
-def _whole_cell(envelope: PlanarEnvelope, names: IntArray, i: int) -> CellParts:
-    return _cell_parts(cell_sides(envelope, i), names)
+def _describe_whole_cell(envelope: PlanarEnvelope, names: IntArray, i: int) -> CellParts:
+    return _describe_sides(cell_sides(envelope, i), names)
 
 
-def _cell_parts(sides: list[Side], names: IntArray) -> CellParts:
+def _describe_sides(sides: list[Side], names: IntArray) -> CellParts:
     places = [k for k, side in enumerate(sides) if side.row != _INFINITY]
     number = {k: local for local, k in enumerate(places)}
     tight = [

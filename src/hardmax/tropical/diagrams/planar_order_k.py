@@ -1,7 +1,8 @@
-r"""The sets of k largest forms on the plane, by the compiled core.
+r"""The sets of k largest forms on the plane, found by the compiled core.
 
-Every cell is walked around once; across each of its walls lies the next. A wall to begin with is
-found here: along the line $x_2 = \epsilon$, with $\epsilon$ smaller than any number, from the left.
+The core traverses the boundary of each cell once and continues across each of its walls. This
+module finds the first wall: the leftmost one on the line $x_2 = \epsilon$, where $\epsilon$ is a
+formal positive number smaller than every real one.
 """
 
 from collections.abc import Sequence
@@ -18,7 +19,7 @@ from hardmax.typing import IntArray
 
 _NO_ROOM, _ONGOING = 2, 1
 _BUDGET = 500
-"""How many cells are walked around in one call; between two calls an interrupt is heard."""
+"""Number of cells traversed per call of the core. Interrupts are handled between calls."""
 
 
 class _CoreForms(Structure):
@@ -37,12 +38,13 @@ class PlanarOrderK(NamedTuple):
     """The cells of an order-k diagram in the plane.
 
     Attributes:
-        sets: The forms that win with all their copies, ascending, filled up with `n_forms`; last
-            the form of which only some copies win, or `n_forms`. Shape
-            `(n_cells, min(k, n_forms) + 1)`.
-        first_wall: Cell `i` has the walls `first_wall[i]` to `first_wall[i + 1]`.
-        walls: A form that wins and one that does not, or only in part, which tie along the wall;
-            shape `(n_walls, 2)`.
+        sets: The winners of each cell, shape `(n_cells, min(k, n_forms) + 1)`: the forms all of
+            whose copies win, ascending and padded with `n_forms`; in the last column, the form of
+            which only some copies win, or `n_forms`.
+        first_wall: Offsets into `walls`: cell `i` has the walls `first_wall[i]` to
+            `first_wall[i + 1]`.
+        walls: For each wall, two forms that tie along it, shape `(n_walls, 2)`: a form that wins
+            (at least in part), and a form that wins less or not at all.
     """
 
     sets: IntArray
@@ -54,9 +56,10 @@ def planar_order_k(forms: Sequence[Vector], multiplicity: Sequence[int], k: int)
     """Find all sets of k winners in the plane.
 
     Args:
-        forms: Distinct rows of three integers on one scale; their slopes are not on a line.
-        multiplicity: How many copies of each form compete.
-        k: How many win: at least 1, less than there are copies in all.
+        forms: Distinct rows of three integers on one common scale, with slopes that do not lie on a
+            line.
+        multiplicity: The number of copies of each form.
+        k: The number of copies that win, at least 1 and less than the total number of copies.
     """
     rows = wide_rows(forms, 3)
     slopes, offsets = limbs(rows[:, :2])[0], limbs(rows[:, 2])[0]
@@ -64,8 +67,8 @@ def planar_order_k(forms: Sequence[Vector], multiplicity: Sequence[int], k: int)
         len(forms), slopes.shape[-1], offsets.shape[-1], address(slopes), address(offsets)
     )
     copies = np.array(multiplicity, dtype=np.int32)
-    winners, (i, j) = _first_wall(forms, multiplicity, k)
-    tied = np.array(_tied_along(forms, i, j), dtype=np.int32)
+    winners, (i, j) = _find_first_wall(forms, multiplicity, k)
+    tied = np.array(_find_tied_forms(forms, i, j), dtype=np.int32)
     library = core()
     room = 4 * k * len(forms) + 100
     while True:
@@ -97,16 +100,16 @@ def planar_order_k(forms: Sequence[Vector], multiplicity: Sequence[int], k: int)
     return PlanarOrderK(sets.astype(np.int64), first_wall.astype(np.int64), walls.astype(np.int64))
 
 
-def _first_wall(
+def _find_first_wall(
     forms: Sequence[Vector], multiplicity: Sequence[int], k: int
 ) -> tuple[IntArray, tuple[int, int]]:
-    r"""Find the winners at the far end of a line, and the first pair across whom they change.
+    r"""Find the winners at the far left end of a line, and the first pair of forms that swap.
 
-    On the line $(s, \epsilon)$ a form is $a_1 s + c + \epsilon a_2$. At $s \to -\infty$ the winners
-    are those with the least $a_1$, then the greatest $c$, then $a_2$; forms $i$ and $j$ with
-    $a_1 < b_1$ tie at $s = (c - d) / (b_1 - a_1)$, or where that is equal, by
-    $(a_2 - b_2) / (b_1 - a_1)$. If no winner ever ties with a loser, the line is
-    $(\epsilon, s)$.
+    On the line $(s, \epsilon)$, a form is $a_1 s + c + \epsilon a_2$. As $s \to -\infty$, the
+    winners are the forms with the least $a_1$, then the greatest $c$, then the greatest $a_2$.
+    Forms $(a, c)$ and $(b, d)$ with $a_1 < b_1$ tie at $s = (c - d) / (b_1 - a_1)$; equal values
+    are ordered by $(a_2 - b_2) / (b_1 - a_1)$. If no winner ever ties with a loser, the line
+    $(\epsilon, s)$ is used instead.
     """
     n = len(forms)
     for one, other in ((0, 1), (1, 0)):
@@ -119,7 +122,7 @@ def _first_wall(
         winners, losers = ranked[:length], ranked[length:]
         pairs = [(i, j) for i in winners for j in losers]
         part = n
-        if missing:  # Of one form some copies win and some lose.
+        if missing:  # Some copies of one form win and some lose.
             part, *losers = losers
             pairs = [(i, part) for i in winners] + [(part, j) for j in losers]
         first = None
@@ -141,8 +144,8 @@ def _is_before(tie: Vector, other: Vector) -> bool:
     return left < right or (left == right and tie[1] * other[2] < other[1] * tie[2])
 
 
-def _tied_along(forms: Sequence[Vector], i: int, j: int) -> list[int]:
-    """Return the forms that tie with two along the whole line where these do."""
+def _find_tied_forms(forms: Sequence[Vector], i: int, j: int) -> list[int]:
+    """Return the forms that tie with forms `i` and `j` on the whole line where these two tie."""
     a, b, c = (y - x for x, y in zip(forms[i], forms[j], strict=True))
     tied = []
     for h, form in enumerate(forms):

@@ -1,10 +1,11 @@
 r"""The cells of a maximum of affine forms over a polyhedron, with their walls, exactly.
 
-Over a domain $D$ the epigraph $E = \{(x, z) : x \in D,\ z \ge \langle a_j, x\rangle + c_j\ \forall
-j\}$ is a polyhedron. Its facets that are not walls of $D$ lie above the cells, its ridges between
-two of them above the walls. `UpperEnvelope` holds all vertices and rays of $E$, found by one double
-description, and reads cells off their incidences. In high dimension, where $E$ has too many
-vertices, `cells_by_decisions` answers the same questions one cone problem at a time.
+Over a domain $D$, the epigraph $E = \{(x, z) : x \in D,\ z \ge \langle a_j, x\rangle + c_j\ \forall
+j\}$ is a polyhedron. The facets of $E$ that do not come from $D$ lie above the cells, and the
+ridges between two of these facets lie above the walls. `UpperEnvelope` holds all vertices and rays
+of $E$, computed by one double description, and derives the cells from the incidences. In high
+dimensions $E$ has too many vertices; `cells_by_decisions` then finds the cells with one cone
+decision at a time.
 """
 
 from collections.abc import Callable, Sequence
@@ -29,19 +30,20 @@ from hardmax.geometry.polytopes import Polytope
 from hardmax.typing import BoolArray, FloatArray, IntArray, WideArray
 
 _ORDER_SEED = 0
-"""Rows are inserted in a random order, which keeps intermediate diagrams small; any fixed seed
-gives the same result."""
+"""Rows are inserted in a random order, which keeps intermediate results small. The final result
+does not depend on the seed."""
 
 
 _MEDIUM_RANK, _MANY_VERTICES = 5, 10_000
 
 
 class CellParts(NamedTuple):
-    """A cell in full.
+    """The full description of a cell.
 
     Attributes:
         polytope: The cell as a polyhedron.
-        row_sites: For each of its inequalities the rival behind it; -1 for a wall of the domain.
+        row_sites: For each inequality, the site that wins beyond it, or -1 if it comes from the
+            domain.
         irredundant: Whether every inequality is known to define a facet.
     """
 
@@ -52,7 +54,7 @@ class CellParts(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False, init=False)
 class PowerCell:
-    r"""The closed set on which one site wins.
+    r"""A cell of a power diagram: the closed set on which one site wins.
 
     Attributes:
         site: The index of the site.
@@ -69,7 +71,7 @@ class PowerCell:
     dim: int
     _describe: Callable[[], CellParts]
     _ring: FloatArray | None = None
-    """The corners of a bounded cell in the plane, rounded, counter-clockwise, if known."""
+    """The rounded corners of a bounded planar cell in counter-clockwise order, if known."""
 
     _repr_html_ = html_card
 
@@ -80,7 +82,7 @@ class PowerCell:
         _describe: Callable[[], CellParts],
         _ring: FloatArray | None = None,
     ) -> None:
-        # All fields in one step: a diagram has thousands of cells.
+        # Setting all fields in one step is faster, and a diagram can have thousands of cells.
         self.__dict__.update(site=site, dim=dim, _describe=_describe, _ring=_ring)
 
     def __repr__(self) -> str:
@@ -88,12 +90,12 @@ class PowerCell:
 
     @property
     def polytope(self) -> Polytope:
-        """The cell as a polyhedron, clipped to the domain it was asked for on."""
+        """The cell as a polyhedron, clipped to the domain passed to `PowerDiagram.cells`."""
         return self._parts.polytope
 
     @property
     def row_sites(self) -> IntArray:
-        """For each inequality of `polytope` the rival behind it; -1 for a wall of the domain."""
+        """For each inequality of `polytope`, the site beyond it, or -1 for one of the domain."""
         return self._parts.row_sites
 
     @property
@@ -103,7 +105,7 @@ class PowerCell:
 
     @cached_property
     def neighbours(self) -> IntArray:
-        """The sites whose cells share a facet with this one inside the domain, ascending."""
+        """The sites whose cells share a facet with this cell inside the domain, ascending."""
         rivals = np.flatnonzero(self.row_sites >= 0)
         if not self.irredundant:
             cone = open_cone_rows(self.polytope.rows)
@@ -112,17 +114,17 @@ class PowerCell:
 
     @property
     def is_bounded(self) -> bool:
-        """Whether the cell fits in a ball."""
+        """Whether the cell is bounded."""
         return self._ring is not None or self.polytope.is_bounded
 
     @property
     def vertices(self) -> FloatArray:
-        """The vertices, correctly rounded: shape `(n_vertices, dim)`."""
+        """The vertices, correctly rounded, shape `(n_vertices, dim)`."""
         return self.polytope.vertices if self._ring is None else self._ring
 
     @property
     def polygon(self) -> FloatArray:
-        """The corners of a bounded cell in the plane, counter-clockwise."""
+        """The corners of a bounded planar cell in counter-clockwise order."""
         return self.polytope.polygon if self._ring is None else self._ring
 
     @cached_property
@@ -136,10 +138,10 @@ class UpperEnvelope:
 
     Attributes:
         dim: The dimension of $x$.
-        forms: The $(a_j, c_j)$, distinct, integers on one scale.
+        forms: The distinct vectors $(a_j, c_j)$ as integers on one common scale.
         domain: The inequalities $(a, b)$ of the domain.
-        cone: The generators. Row 0 is $t \ge 0$, then the domain, then the forms.
-        members: For each form with a full-dimensional cell the generators above it.
+        cone: The generators of the cone. Its rows are $t \ge 0$, then the domain, then the forms.
+        members: For each form with a full-dimensional cell, the generators above that cell.
     """
 
     dim: int
@@ -150,17 +152,17 @@ class UpperEnvelope:
 
     @property
     def owners(self) -> list[int]:
-        """The forms that win on an open subset of the domain, ascending."""
+        """The forms that win on an open subset of the domain, in ascending order."""
         return list(self.members)
 
     @cached_property
     def vertices(self) -> list[Vector]:
-        """The points $(t x, t)$ where the envelope has a vertex (with lineality: minimal faces)."""
+        """The points $(t x, t)$ of the vertices (or of one point of each minimal face)."""
         return [primitive(ray[:-1]) for ray in self.cone.rays if ray[-2] > 0]
 
     @cached_property
     def walls(self) -> dict[int, list[tuple[int, list[int]]]]:
-        """For each owner the rows that bound its cell, with the generators on the common facet."""
+        """For each owner, the rows that define facets of its cell and the generators on them."""
         return {j: self._walls(j) for j in self.members}
 
     def pairs(self) -> list[tuple[int, int]]:
@@ -169,7 +171,7 @@ class UpperEnvelope:
         return [(j, i - first) for j in self.members for i, _ in self.walls[j] if i - first > j]
 
     def cell(self, j: int, names: IntArray) -> PowerCell:
-        """Return the cell of an owner, sites named by `names`."""
+        """Return the cell of form `j`; `names` maps forms to sites."""
         return PowerCell(int(names[j]), self.dim, partial(self._describe, j, names))
 
     def _describe(self, j: int, names: IntArray) -> CellParts:
@@ -201,9 +203,10 @@ class UpperEnvelope:
     def _walls(self, j: int) -> list[tuple[int, list[int]]]:
         first = 1 + len(self.domain)
         rays, tight = self.cone.rays, self.cone.tight
-        # The cone has dimension dim + 2 less its lines, a cell one less, a wall two less, and a
-        # wall of dimension r holds at least r generators: one of all but the r - 1 it may spare.
-        # Sparing those with the longest lists matters at the apex of a fan, where all forms tie.
+        # The cone has dimension dim + 2 minus its lineality, a cell has one dimension less, and a
+        # wall two less. A wall of dimension r contains at least r generators, hence at least one of
+        # any selection that omits only r - 1. Omitting the generators with the longest lists
+        # matters at the apex of a fan, where all forms tie.
         dimension = self.dim - len(self.cone.lineality)
         members = sorted(self.members[j], key=lambda k: len(tight[k]))
         split = max(len(members) - dimension + 1, 0)
@@ -231,10 +234,11 @@ def upper_envelope(
     r"""Find all vertices and rays of the epigraph of $\max_j \langle a_j, x\rangle + c_j$.
 
     Args:
-        forms: The $(a_j, c_j)$ as `dim + 1` integers on one common scale, pairwise different.
+        forms: The distinct vectors $(a_j, c_j)$ as tuples of `dim + 1` integers on one common
+            scale.
         dim: The dimension of $x$.
-        domain: Inequalities $(a, b)$, i.e. $\langle a, x\rangle \le b$, with a common interior
-            point.
+        domain: Inequalities $\langle a, x\rangle \le b$ as tuples $(a, b)$; their solutions have
+            nonempty interior.
     """
     rows: list[Vector] = [(0,) * dim + (1, 0)]
     rows += [(*(-x for x in row[:-1]), row[-1], 0) for row in domain]
@@ -259,12 +263,12 @@ def upper_envelope(
 def cells_by_decisions(
     forms: Sequence[Vector], dim: int, domain: Sequence[Vector], names: IntArray
 ) -> list[PowerCell]:
-    r"""Find the cells one open-cone decision at a time, without any vertex.
+    r"""Find the cells with one open-cone decision each, without computing vertices.
 
     Args:
-        forms: The $(a_j, c_j)$ of forms that are active on all of space.
+        forms: The vectors $(a_j, c_j)$ of the forms that are active on the whole space.
         dim: The dimension of $x$.
-        domain: Inequalities $(a, b)$ of the domain.
+        domain: The inequalities $(a, b)$ of the domain.
         names: The site of each form.
     """
     cells = []
@@ -280,27 +284,28 @@ def cells_by_decisions(
 
 
 def wall(winner: Vector, rival: Vector) -> Vector:
-    r"""Return $(a, b)$ such that `winner` beats `rival` where $\langle a, x\rangle \le b$."""
+    r"""Return $(a, b)$ such that `winner >= rival` exactly where $\langle a, x\rangle \le b$."""
     *slope, offset = (r - w for w, r in zip(winner, rival, strict=True))
     return (*slope, -offset)
 
 
 def certain_sides(points: FloatArray, domain: Sequence[Vector]) -> tuple[BoolArray, BoolArray]:
-    r"""Say on which sides of $\langle a, x\rangle \le b$ points lie for certain.
+    r"""Decide with certainty which points lie on which side of $\langle a, x\rangle = b$.
 
     Args:
-        points: Rounded once from what is meant, shape `(n_points, dim)`.
+        points: Exact points rounded once, shape `(n_points, dim)`.
         domain: The rows $(a, b)$.
 
     Returns:
-        Whether each point is strictly inside and strictly outside of each row, shape
-        `(n_rows, n_points)`; neither where rounding may decide.
+        Two masks of shape `(n_rows, n_points)`: whether the exact point is certainly strictly
+        inside, and whether it is certainly strictly outside. Both are False if rounding could
+        change the result.
     """
     dim = points.shape[1]
     rows = rounded_directions(domain, dim + 1)
     with np.errstate(over="ignore", invalid="ignore", under="ignore"):
         heights = rows[:, -1:] - rows[:, :-1] @ points.T
-        # Coefficients and points are rounded once, a product and `dim` sums after that.
+        # Coefficients and points are rounded once; then follow a product and `dim` sums.
         sizes = np.abs(rows[:, -1:]) + np.abs(rows[:, :-1]) @ np.abs(points.T)
         bound = 4 * dim * UNIT_ROUNDOFF * sizes
         bound += FEW_UNDERFLOWS * (1 + np.abs(points).sum(axis=1))
@@ -308,16 +313,16 @@ def certain_sides(points: FloatArray, domain: Sequence[Vector]) -> tuple[BoolArr
 
 
 def vertices_are_few(n_forms: int, rank: int) -> bool:
-    """Choose between all vertices at once (True) and one cone decision per pair of sites.
+    """Choose between computing all vertices (True) and one cone decision per pair of sites.
 
-    Random sites have about 2, 7, 32, 187 and 1296 times as many vertices in 2 to 6 dimensions,
-    each worth a tenth of a decision; beyond 5 dimensions the worst case is consulted.
+    In 2 to 6 dimensions, random sites have about 2, 7, 32, 187 and 1296 vertices per site, and a
+    vertex costs a tenth of a decision. Beyond 5 dimensions, the worst case decides.
     """
     return rank <= _MEDIUM_RANK or most_facets(n_forms + 1, rank + 1) <= _MANY_VERTICES
 
 
 def most_facets(n_points: int, dim: int) -> int:
-    """Return the largest number of facets of a polytope with so many vertices [McM70]."""
+    """Return the largest number of facets of a polytope with `n_points` vertices [McM70]."""
     half, odd = divmod(dim, 2)
     if n_points <= dim:
         return n_points
@@ -327,14 +332,14 @@ def most_facets(n_points: int, dim: int) -> int:
 
 
 def open_cone_rows(rows: WideArray) -> WideArray:
-    r"""Homogenise $\langle a, x\rangle < b$ to rows that are positive on $(x, t)$, with $t > 0$."""
+    r"""Homogenise $\langle a, x\rangle < b$: return rows that are positive on $(x, t)$, $t > 0$."""
     dim = rows.shape[1] - 1
     above = wide_rows([(0,) * dim + (1,)], dim + 1)
     return np.concatenate([np.concatenate([-rows[:, :-1], rows[:, -1:]], axis=1), above])
 
 
 def _is_facet(cone: WideArray, i: int) -> bool:
-    """Decide whether a point violates inequality `i` alone, all others being strict."""
+    """Decide whether a point violates inequality `i` and satisfies all others strictly."""
     flipped = cone.copy()
     flipped[i] = -flipped[i]
     return decide_open_cone(flipped).is_open

@@ -1,4 +1,4 @@
-"""Power diagrams: the partition that hard attention makes of query space."""
+"""Power diagrams: the partition of query space by hard attention."""
 
 from __future__ import annotations
 
@@ -44,41 +44,43 @@ from hardmax.tropical.polynomials import TropicalPolynomial
 from hardmax.typing import ArrayLike, BoolArray, FloatArray, IntArray, WideArray
 
 _LOW_RANK = 3
-"""Up to this many relevant dimensions all vertices together are cheaper than a search for the
-active sites, one cone decision each."""
+"""Up to this rank, computing all vertices is cheaper than searching for the active sites with one
+cone decision each."""
 
 
 @dataclass(frozen=True, eq=False, init=False, repr=False)
 class PowerDiagram:
-    r"""The power diagram of sites $s_j$ with weights $w_j$, also the routing of a hard head.
+    r"""The power diagram of sites $s_j$ with weights $w_j$, or the routing of a hard head.
 
-    Site $j$ owns the closed convex cell where its power distance is smallest,
+    The cell of site $j$ is the closed convex set on which its power distance is smallest,
 
     $$P_j = \{x : \|x - s_j\|^2 - w_j \le \|x - s_i\|^2 - w_i \text{ for all } i\}
           = \{x : f_j(x) = \max_i f_i(x)\}, \quad
       f_j(x) = \langle s_j, x \rangle + \tfrac12 (w_j - \|s_j\|^2).$$
 
-    The affine forms $f_j$ are primary. `PowerDiagram.from_keys` takes them directly (keys $k_j$ and
-    logit biases $c_j$: $f_j(q) = \langle q, k_j\rangle + c_j$, so $s_j = k_j$ and
-    $w_j = \|k_j\|^2 + 2 c_j$); here they are computed from sites and weights without rounding.
-    Every answer is about those exact forms.
+    The affine forms $f_j$ define the diagram. The constructor computes them from sites and weights
+    without rounding. `PowerDiagram.from_keys` takes them directly as keys $k_j$ and logit biases
+    $c_j$: $f_j(q) = \langle q, k_j\rangle + c_j$, so $s_j = k_j$ and $w_j = \|k_j\|^2 + 2 c_j$.
+    All decisions are exact for these forms.
 
-    *Degenerate sites.* Of sites with the same form the first owns the cell. A weight (or bias) of
-    $-\infty$ masks a site: it never wins. A site whose form is maximal only on a set without
-    interior (a key on a facet of the hull, or at the midpoint of two others) owns no cell.
+    *Degenerate sites.* Of sites with the same form, the first owns the cell. A weight (or bias) of
+    $-\infty$ masks a site, which then never wins. A site owns no cell if its form is maximal only
+    on a set without interior, such as a key on a facet of the hull or at the midpoint of two
+    others.
 
     Args:
-        sites: The $s_j$, shape `(n_sites, dim)`, both at least 1.
-        weights: The $w_j$, shape `(n_sites,)`; $-\infty$ is allowed, but not everywhere.
+        sites: The sites $s_j$, shape `(n_sites, dim)` with `n_sites >= 1` and `dim >= 1`.
+        weights: The weights $w_j$, shape `(n_sites,)`. A weight of $-\infty$ masks a site; at least
+            one weight must be finite.
 
     Attributes:
-        coefficients: The exact $f_j$ as rows (slope, offset), shape `(n_sites, dim + 1)`; zero
-            for masked sites.
-        masked: Which sites can never win, shape `(n_sites,)`.
+        coefficients: The exact forms $f_j$ as rows (slope, offset), shape `(n_sites, dim + 1)`.
+            Rows of masked sites are zero.
+        masked: Whether a site is masked, shape `(n_sites,)`.
 
     Raises:
-        EmptyInputError: If there are no sites, or no coordinates.
-        NonFiniteError: If an entry is NaN, or infinite other than a mask.
+        EmptyInputError: If there are no sites or no coordinates.
+        NonFiniteError: If an entry is NaN, or is infinite but not a mask.
         ArgumentError: If every site is masked.
 
     References:
@@ -93,7 +95,7 @@ class PowerDiagram:
         >>> diagram.locate([[3, 1], [0, 0], [0, 5]]).tolist()
         [0, 0, 3]
 
-        Equal weights give the Voronoi diagram:
+        With equal weights, the diagram is the Voronoi diagram:
 
         >>> voronoi = PowerDiagram([[0.0], [1.0], [3.0]], [0, 0, 0])
         >>> [cell.vertices.tolist() for cell in voronoi.cells()]
@@ -117,11 +119,12 @@ class PowerDiagram:
         r"""Return the diagram of $\arg\max_j \langle q, k_j\rangle + c_j$.
 
         Args:
-            keys: The $k_j$, shape `(n_keys, d_k)`, both at least 1.
-            bias: The $c_j$, shape `(n_keys,)`, zero by default; $-\infty$ masks a key.
+            keys: The keys $k_j$, shape `(n_keys, d_k)` with `n_keys >= 1` and `d_k >= 1`.
+            bias: The biases $c_j$, shape `(n_keys,)`. By default, zero. A bias of $-\infty$ masks a
+                key.
 
         Examples:
-            The key between two others wins nowhere, until the smallest bias lifts it out:
+            The key between two others wins nowhere unless it has a positive bias, however small:
 
             >>> PowerDiagram.from_keys([[1], [2], [3]]).active.tolist()
             [True, False, True]
@@ -170,38 +173,38 @@ class PowerDiagram:
 
     @property
     def n_sites(self) -> int:
-        """How many sites there are, masked and inactive ones included."""
+        """The number of sites, including masked and inactive ones."""
         return int(self.masked.shape[0])
 
     @property
     def dim(self) -> int:
-        """The dimension of the space that is divided."""
+        """The dimension of the space."""
         return int(self.coefficients.integers.shape[1]) - 1
 
     @cached_property
     def live(self) -> IntArray:
-        """The indices of the sites that are not masked, ascending."""
+        """The indices of the sites that are not masked, in ascending order."""
         return np.flatnonzero(~self.masked)
 
     @cached_property
     def sites(self) -> FloatArray:
-        """The $s_j$, shape `(n_sites, dim)`; rounded if the diagram was pulled back."""
+        """The sites $s_j$, shape `(n_sites, dim)`; rounded if they do not fit float64."""
         slopes = self.coefficients.integers[:, :-1]
         return owned(nearest_of_scaled(ScaledIntegers(slopes, self.coefficients.exponent))[0])
 
     @cached_property
     def weights(self) -> FloatArray:
-        r"""The $w_j$, shape `(n_sites,)`: as given, or $\|k_j\|^2 + 2 c_j$ rounded once."""
+        r"""The weights $w_j$, shape `(n_sites,)`: as given, or $\|k_j\|^2 + 2 c_j$ rounded once."""
         powers, _ = nearest_of_scaled(self._exact_weights)
         return owned(np.where(self.masked, -np.inf, powers))
 
     @cached_property
     def forms(self) -> AffineForms:
-        r"""The $f_j$ of the sites that are not masked (`live`), in float64.
+        r"""The forms $f_j$ of the sites that are not masked (`live`), in float64.
 
         Raises:
-            ArgumentError: If float64 cannot hold them, as is usual for
-                $\tfrac12(w_j - \|s_j\|^2)$; `coefficients` can.
+            ArgumentError: If the forms do not fit float64, as is usual for offsets
+                $\tfrac12(w_j - \|s_j\|^2)$. Use `coefficients` instead, which is exact.
         """
         floats, fits = nearest_of_scaled(self._live_forms)
         if not fits:
@@ -212,11 +215,13 @@ class PowerDiagram:
         return AffineForms(floats[:, :-1], floats[:, -1])
 
     def locate(self, points: ArrayLike) -> IntArray:
-        """Return the site that wins at each row of `points`, the first one on a tie, exactly."""
+        """Return the site that wins at each row of `points`, exactly; in a tie, the first one."""
         return self._winners(points)[0]
 
     def n_winners(self, points: ArrayLike) -> IntArray:
-        """Count the sites that win at each row of `points`, copies included, exactly.
+        """Count the sites that attain the maximum at each row of `points`, exactly.
+
+        Sites with equal forms are counted separately.
 
         Examples:
             >>> PowerDiagram.from_keys([[1], [-1], [1]]).n_winners([[0.0], [1.0]]).tolist()
@@ -226,7 +231,7 @@ class PowerDiagram:
 
     @cached_property
     def active(self) -> BoolArray:
-        """Which sites own a full-dimensional cell, exactly: shape `(n_sites,)`."""
+        """Whether a site owns a full-dimensional cell, decided exactly, shape `(n_sites,)`."""
         mask = np.zeros(self.n_sites, dtype=np.bool_)
         if self._plane is not None:
             mask[self.live[self._plane.sites]] = True
@@ -245,20 +250,20 @@ class PowerDiagram:
 
     @property
     def n_cells(self) -> int:
-        """How many sites own a full-dimensional cell."""
+        """The number of sites that own a full-dimensional cell."""
         return int(self.active.sum())
 
     def cells(self, domain: Domain | str | None = None) -> list[PowerCell]:
-        r"""Return the cells that meet the interior of a domain, clipped to it, by site.
+        r"""Return the cells that meet the interior of a domain, clipped to it and sorted by site.
 
         Args:
-            domain: A `Box`, a full-dimensional `Polytope`, or `WholeSpace` (the default), or its
-                text.
+            domain: A `Box`, a full-dimensional `Polytope` or a `WholeSpace`, or its text. By
+                default, the whole space.
 
         Raises:
-            DtypeError: If the domain is of another kind.
-            ShapeMismatchError: If the domain lies in another dimension.
-            ArgumentError: If the domain has no interior.
+            DtypeError: If `domain` has an unsupported type.
+            ShapeMismatchError: If `domain` has the wrong dimension.
+            ArgumentError: If `domain` has no interior.
 
         Examples:
             >>> from hardmax import Box
@@ -282,7 +287,7 @@ class PowerDiagram:
             return space_cells(self._space, self.live, rows)
         if not rows and vertices_are_few(len(self._rivals), self._rank):
             return [self._envelope.cell(j, self._rivals) for j in self._envelope.owners]
-        # Sites that are not active anywhere are not active on the domain.
+        # Sites that win nowhere do not win on the domain either.
         names = np.flatnonzero(self.active) if "active" in self.__dict__ else self._rivals
         if rows and vertices_are_few(len(names) + len(rows), self.dim):
             envelope = upper_envelope(self._forms_of(names), self.dim, rows)
@@ -292,7 +297,7 @@ class PowerDiagram:
 
     @cached_property
     def neighbours(self) -> IntArray:
-        """The pairs `i < j` of sites whose cells share a facet: shape `(n_pairs, 2)`, sorted."""
+        """The pairs `i < j` of sites whose cells share a facet, sorted, shape `(n_pairs, 2)`."""
         if self._plane is not None:
             return self.live[self._plane.pairs]
         if self._space is not None:
@@ -306,17 +311,20 @@ class PowerDiagram:
 
     @property
     def ridge_points(self) -> IntArray:
-        """The `neighbours`, under the name `scipy.spatial.Voronoi` uses."""
+        """An alias of `neighbours`, for compatibility with `scipy.spatial.Voronoi`."""
         return self.neighbours
 
     @property
     def points(self) -> FloatArray:
-        """The `sites`, under the name `scipy.spatial.Voronoi` uses."""
+        """An alias of `sites`, for compatibility with `scipy.spatial.Voronoi`."""
         return self.sites
 
     @cached_property
     def vertices(self) -> FloatArray:
-        """The vertices of all cells (or a point per minimal face), rounded: `(n_vertices, dim)`."""
+        """The vertices of all cells, rounded, shape `(n_vertices, dim)`.
+
+        If the cells contain lines, the rows are one point of each minimal face instead.
+        """
         if self._plane is not None:
             return self._plane.vertices
         if self._space is not None:
@@ -325,7 +333,7 @@ class PowerDiagram:
 
     @cached_property
     def is_fan(self) -> bool:
-        """Whether every cell is a cone with apex 0 (always without biases): equal offsets."""
+        """Whether every cell is a cone with apex 0. This is always the case without biases."""
         if self._live_offsets_agree:
             return True
         offsets = self.coefficients.integers[self.active, -1]
@@ -333,13 +341,16 @@ class PowerDiagram:
 
     @property
     def is_voronoi(self) -> bool:
-        """Whether the weights that are not masked are equal, exactly (keys of equal norm)."""
+        """Whether all weights that are not masked are equal, decided exactly.
+
+        Without biases, this means that all keys have the same norm.
+        """
         powers = self._exact_weights.integers[self.live]
         return bool((powers == powers[0]).all())
 
     @cached_property
     def apex(self) -> WideArray | None:
-        """A point where all active forms tie, as fractions, or `None`; 0 for a fan."""
+        """A point where all active forms tie, as fractions, or `None`. For a fan, this is 0."""
         return common_tie(self.coefficients.integers[self.active])
 
     def pull_back(
@@ -347,12 +358,12 @@ class PowerDiagram:
     ) -> PowerDiagram:
         r"""Return the diagram of $x \mapsto f_j(x W_Q + b_Q)$ in model space, without rounding.
 
-        $W_Q$ may have any rank. Cells of the pull-back contain the directions $x W_Q = 0$ as lines,
-        and a cell that the image of $x \mapsto x W_Q + b_Q$ misses is gone.
+        $W_Q$ may have any rank. Cells of the pull-back contain all lines with directions
+        $x W_Q = 0$. A cell that does not meet the image of $x \mapsto x W_Q + b_Q$ disappears.
 
         Args:
-            query_weight: $W_Q$, shape `(dim_in, dim)`, acting on row vectors.
-            query_bias: $b_Q$, shape `(dim,)`; zero if left out.
+            query_weight: The matrix $W_Q$, which acts on row vectors, shape `(dim_in, dim)`.
+            query_bias: The vector $b_Q$, shape `(dim,)`. By default, zero.
 
         References:
             Remark IV.5 of [SL26].
@@ -398,7 +409,7 @@ class PowerDiagram:
 
     @cached_property
     def _live_floats(self) -> FloatArray | None:
-        """The same in float64, if they were given so."""
+        """The live forms in float64, if they were given in float64."""
         return None
 
     @cached_property
@@ -412,21 +423,21 @@ class PowerDiagram:
 
     @cached_property
     def _rivals(self) -> IntArray:
-        """Sites that include all active ones, with pairwise different slopes."""
+        """A set of sites with pairwise different slopes that contains all active sites."""
         if self._rank > _LOW_RANK:
             return np.flatnonzero(self.active)
         return self.live[np.sort(like_terms(self._live_forms.integers))]
 
     @cached_property
     def _plane(self) -> PlanarEnvelope | None:
-        """All cells at once, in the plane, unless the sites are on a line."""
+        """All cells in the plane, or None if the sites lie on a line."""
         if self.dim != 2:
             return None
         return planar_envelope(self._live_forms.integers, self._live_floats)
 
     @cached_property
     def _space(self) -> SpaceEnvelope | None:
-        """All cells at once, in three and four dimensions, unless the sites are in a hyperplane."""
+        """All cells in three or four dimensions, or None if the sites lie in a hyperplane."""
         if self.dim not in DIMENSIONS:
             return None
         return space_envelope(self._live_forms.integers, self._live_floats)

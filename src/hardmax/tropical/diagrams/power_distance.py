@@ -1,4 +1,4 @@
-r"""The power distance of a point to weighted sites: what a power diagram compares."""
+r"""The power distance of a point to weighted sites, which power diagrams compare."""
 
 import numpy as np
 
@@ -7,30 +7,31 @@ from hardmax.errors import ArgumentError, ShapeMismatchError
 from hardmax.typing import ArrayLike, FloatArray
 
 _MOST_ENTRIES = 2**20
-"""How many differences of coordinates are held at once."""
+"""The maximum number of coordinate differences held in memory at once."""
 
 
 def power_distance(x: ArrayLike, sites: ArrayLike, weights: ArrayLike | None = None) -> FloatArray:
     r"""Return the power (Laguerre) distance $d_{pow}(x, s_j) = \|x - s_j\|^2 - w_j$ to every site.
 
-    The cell of site $j$ in `PowerDiagram(sites, weights)` is where it is smallest.
+    The cell of site $j$ in `PowerDiagram(sites, weights)` is the set of points whose power distance
+    to site $j$ is smallest.
 
-    Rounded: off by at most $(d + 4)\,2^{-53} (\|x - s_j\|^2 + |w_j|)$, up to underflow, which can
-    be more than the gap between two sites near a wall. `PowerDiagram.locate` decides without
-    rounding which one is smaller.
+    The result is rounded. Up to underflow, its error is at most
+    $(d + 4)\,2^{-53} (\|x - s_j\|^2 + |w_j|)$. Near a wall, this can exceed the difference between
+    the distances to two sites; `PowerDiagram.locate` decides exactly which one is smaller.
 
     Args:
-        x: A point, shape `(dim,)`, or points, shape `(n_points, dim)`.
-        sites: The $s_j$, shape `(n_sites, dim)`, both at least 1.
-        weights: The $w_j$, shape `(n_sites,)`, zero by default: squared distances. A site with
-            weight $-\infty$ is masked, at distance $\infty$.
+        x: A point, shape `(dim,)`, or several points, shape `(n_points, dim)`.
+        sites: The sites $s_j$, shape `(n_sites, dim)` with `n_sites >= 1` and `dim >= 1`.
+        weights: The weights $w_j$, shape `(n_sites,)`. By default, zero, which yields squared
+            distances. A site with weight $-\infty$ is masked, and its distance is $\infty$.
 
     Returns:
-        Shape `(n_sites,)` for a point, `(n_points, n_sites)` for points.
+        The distances, shape `(n_sites,)` for a point, `(n_points, n_sites)` for several points.
 
     Raises:
-        ShapeMismatchError: If the shapes do not fit.
-        NonFiniteError: If an entry is NaN, or infinite other than a mask.
+        ShapeMismatchError: If the shapes do not match.
+        NonFiniteError: If an entry is NaN, or is infinite but not a mask.
         ArgumentError: If a distance exceeds the range of float64.
 
     References:
@@ -50,8 +51,8 @@ def power_distance(x: ArrayLike, sites: ArrayLike, weights: ArrayLike | None = N
     dim = sizes["dim"]
     if points.ndim not in (1, 2) or points.shape[-1] != dim:
         raise ShapeMismatchError(
-            f"`x` must have shape ({dim},) or (n_points, {dim}), as `sites` has {dim} coordinates; "
-            f"got {points.shape}."
+            f"`x` must have shape ({dim},) or (n_points, {dim}), because `sites` has "
+            f"{dim} coordinate{'s' * (dim != 1)}; got {points.shape}."
         )
     rows = np.atleast_2d(points)
     distances = np.empty((len(rows), len(centres)))
@@ -62,7 +63,7 @@ def power_distance(x: ArrayLike, sites: ArrayLike, weights: ArrayLike | None = N
             distances[start : start + step] = np.square(block).sum(axis=-1) - powers
     if np.isinf(distances[:, np.isfinite(powers)]).any():
         raise ArgumentError(
-            "`x`, `sites` and `weights` must have power distances within the range of float64 "
-            "(about 1.8e308); one exceeds it. Rescale them."
+            "a power distance exceeds the range of float64 (about 1.8e308). Rescale `x`, `sites` "
+            "and `weights`."
         )
     return distances if points.ndim == 2 else distances[0]

@@ -1,7 +1,7 @@
-r"""The affine forms behind a power diagram, exactly: from sites and weights, and through a map.
+r"""The exact affine forms of a power diagram: conversion, composition and evaluation.
 
-A form is a row $(a_j, c_j)$ of integers on one common scale; what a site and its weight are to the
-eye is derived from it. `power_diagrams` keeps such rows and nothing else.
+A form is a row $(a_j, c_j)$ of integers on one common scale. `power_diagrams` stores these rows,
+and derives sites and weights from them.
 """
 
 from fractions import Fraction
@@ -13,12 +13,12 @@ from hardmax.exact.dyadic import ScaledIntegers, nearest_of_scaled, scaled_integ
 from hardmax.exact.forms import AffineForms
 from hardmax.exact.rounding import FEW_UNDERFLOWS, rounding_factor
 from hardmax.exact.winners import Winners, winners
-from hardmax.tropical.coefficients import aligned, reduced
+from hardmax.tropical.coefficients import align, reduce_twos
 from hardmax.tropical.winning_terms import winning_terms
 from hardmax.typing import FloatArray, WideArray
 
 BLOCK = 2**18
-"""How many scores are held at once."""
+"""The maximum number of scores held in memory at once."""
 
 
 def forms_of_sites(sites: FloatArray, weights: FloatArray) -> ScaledIntegers:
@@ -31,17 +31,17 @@ def forms_of_sites(sites: FloatArray, weights: FloatArray) -> ScaledIntegers:
     """
     site = scaled_integers(sites)
     norms = ScaledIntegers(-(site.integers**2).sum(axis=1), 2 * site.exponent)
-    (powers, squares), exponent = aligned((scaled_integers(weights), norms))
+    (powers, squares), exponent = align((scaled_integers(weights), norms))
     halves = ScaledIntegers((powers + squares)[:, None], exponent - 1)
-    columns, exponent = aligned((site, halves))
-    return reduced(np.concatenate(columns, axis=1), exponent)
+    columns, exponent = align((site, halves))
+    return reduce_twos(np.concatenate(columns, axis=1), exponent)
 
 
 def weights_of_forms(forms: ScaledIntegers) -> ScaledIntegers:
     r"""Return the weights $\|a_j\|^2 + 2 c_j$ of the sites $a_j$, shape `(n_sites,)`."""
     slopes, offsets = forms.integers[:, :-1], forms.integers[:, -1]
     norms = ScaledIntegers((slopes**2).sum(axis=1), 2 * forms.exponent)
-    (squares, doubled), exponent = aligned((norms, ScaledIntegers(offsets, forms.exponent + 1)))
+    (squares, doubled), exponent = align((norms, ScaledIntegers(offsets, forms.exponent + 1)))
     return ScaledIntegers(squares + doubled, exponent)
 
 
@@ -49,23 +49,23 @@ def compose(forms: ScaledIntegers, weight: FloatArray, bias: FloatArray) -> Scal
     r"""Return the forms $x \mapsto \langle a_j, x W + b\rangle + c_j$.
 
     Args:
-        forms: The $(a_j, c_j)$, shape `(n_forms, dim + 1)`.
-        weight: $W$, shape `(dim_in, dim)`.
-        bias: $b$, shape `(dim,)`.
+        forms: The vectors $(a_j, c_j)$, shape `(n_forms, dim + 1)`.
+        weight: The matrix $W$, shape `(dim_in, dim)`.
+        bias: The vector $b$, shape `(dim,)`.
     """
     homogeneous = np.zeros((weight.shape[1] + 1, weight.shape[0] + 1))
     homogeneous[:-1] = np.column_stack([weight.T, bias])
     homogeneous[-1, -1] = 1.0
     scaled = scaled_integers(homogeneous)
-    return reduced(forms.integers @ scaled.integers, forms.exponent + scaled.exponent)
+    return reduce_twos(forms.integers @ scaled.integers, forms.exponent + scaled.exponent)
 
 
 def largest_forms(forms: ScaledIntegers, points: FloatArray) -> Winners:
-    r"""Find the first form that is largest at each point, and how many are, exactly.
+    r"""Find exactly the first largest form at each point, and the number of largest forms.
 
     Args:
-        forms: The $(a_j, c_j)$, shape `(n_forms, dim + 1)`.
-        points: Shape `(n_points, dim)`, finite.
+        forms: The vectors $(a_j, c_j)$, shape `(n_forms, dim + 1)`.
+        points: The finite points, shape `(n_points, dim)`.
     """
     rows, fits = nearest_of_scaled(forms)
     if fits:
@@ -89,19 +89,19 @@ def largest_forms(forms: ScaledIntegers, points: FloatArray) -> Winners:
 
 
 def rounded_scores(rows: FloatArray, points: FloatArray) -> tuple[FloatArray, FloatArray]:
-    r"""Evaluate rounded forms at points, with twice a bound on the error at each point.
+    r"""Evaluate rounded forms at points, and return twice an error bound for each point.
 
     With $M = \sum_k |x_k| \max_j |a_{jk}| + \max_j |c_j|$, rounding the coefficients and the dot
     products changes each score at $x$ by at most $\gamma_{d+3} M + 2^{-1074} (\|x\|_1 + d + 1)$.
     The factor 2 covers the rounding of the bound and of a comparison that uses it.
 
     Args:
-        rows: The $(a_j, c_j)$ rounded to the nearest float64, shape `(n_forms, dim + 1)`.
-        points: Shape `(n_points, dim)`.
+        rows: The vectors $(a_j, c_j)$ rounded to the nearest float64, shape `(n_forms, dim + 1)`.
+        points: The points, shape `(n_points, dim)`.
 
     Returns:
-        Scores `(n_points, n_forms)` and radii `(n_points,)`. Where something overflowed the radius
-        is infinite or NaN.
+        The scores, shape `(n_points, n_forms)`, and the radii, shape `(n_points,)`. A radius is
+        infinite or NaN if an intermediate result overflowed.
     """
     dim = points.shape[1]
     sizes = np.abs(points) @ np.abs(rows[:, :-1]).max(axis=0) + np.abs(rows[:, -1]).max()
@@ -117,7 +117,7 @@ def difference_rank(rows: WideArray) -> int:
 
 
 def common_tie(rows: WideArray) -> WideArray | None:
-    r"""Find a point where all forms $(a_j, c_j)$ are equal: fractions, or `None`.
+    r"""Find a point where all forms $(a_j, c_j)$ tie, as fractions, or return `None`.
 
     Examples:
         >>> common_tie(np.array([[0, 0], [2, -3]], dtype=object)).tolist()
@@ -135,6 +135,6 @@ def common_tie(rows: WideArray) -> WideArray | None:
         pivot = next(c for c in range(dim + 1) if echelon[i, c] != 0)
         if pivot == dim:
             return None
-        # The free coordinates stay 0; the equation is <a_j - a_0, x> = -(c_j - c_0).
+        # The free coordinates are 0. The equation is <a_j - a_0, x> = -(c_j - c_0).
         point[pivot] = Fraction(-int(echelon[i, dim]), int(denominator))
     return point

@@ -1,8 +1,8 @@
-r"""The cells of a power diagram in space, whole or clipped to a domain, from its envelope.
+r"""The cells of a power diagram in space, computed from its envelope and clipped to a domain.
 
-Each is described when it is asked for. A cell with a vertex inside the domain meets its interior,
-one whose vertices all lie beyond a wall of it does not; floats say so for nearly all cells, and a
-cone decision for the others.
+Cells are described on first use. A cell with a vertex inside the domain meets the interior of the
+domain. A bounded cell whose vertices all violate one inequality of the domain does not. Floats
+decide nearly all cells, and cone decisions settle the rest.
 """
 
 from collections.abc import Sequence
@@ -26,13 +26,13 @@ from hardmax.tropical.diagrams.power_cells import (
 from hardmax.typing import BoolArray, IntArray
 
 _OUTSIDE = -1
-"""The label of a row that is a wall of the domain."""
+"""The label of a row that comes from the domain."""
 
 
 def space_cells(
     envelope: SpaceEnvelope, names: IntArray, domain: Sequence[Vector] = ()
 ) -> list[PowerCell]:
-    """Return the cells that meet the interior of a domain, clipped to it, by site.
+    """Return the cells that meet the interior of a domain, clipped to it and sorted by site.
 
     Args:
         envelope: All cells in space.
@@ -44,25 +44,25 @@ def space_cells(
     sites = names[envelope.sites].tolist()
     if not domain:
         return [
-            PowerCell(site, dim, partial(_whole_cell, envelope, names, i))
+            PowerCell(site, dim, partial(_describe_whole_cell, envelope, names, i))
             for i, site in enumerate(sites)
         ]
-    inside, meets, outside = _places(envelope, domain)
+    inside, meets, outside = _classify_cells(envelope, domain)
     cells = []
     for i in np.flatnonzero(~outside).tolist():
         if not (meets[i] or _has_interior(envelope, i, domain)):
             continue
-        parts = partial(_clipped_cell, envelope, names, i, domain)
+        parts = partial(_describe_clipped_cell, envelope, names, i, domain)
         if inside[i]:
-            parts = partial(_whole_cell, envelope, names, i)
+            parts = partial(_describe_whole_cell, envelope, names, i)
         cells.append(PowerCell(sites[i], dim, parts))
     return cells
 
 
-def _places(
+def _classify_cells(
     envelope: SpaceEnvelope, domain: Sequence[Vector]
 ) -> tuple[BoolArray, BoolArray, BoolArray]:
-    """Say which cells certainly are inside the domain, meet it, and have no part in it."""
+    """Tell which cells are certainly inside the domain, certainly meet it, and certainly do not."""
     above, below = certain_sides(envelope.vertices, domain)
     within = np.logical_and.reduce(above)
     points = envelope.around.points
@@ -85,7 +85,7 @@ def _has_interior(envelope: SpaceEnvelope, i: int, domain: Sequence[Vector]) -> 
     return decide_open_cone(open_cone_rows(clipped.rows)).is_open
 
 
-def _whole_cell(envelope: SpaceEnvelope, names: IntArray, i: int) -> CellParts:
+def _describe_whole_cell(envelope: SpaceEnvelope, names: IntArray, i: int) -> CellParts:
     rivals, vertices, directions = (lists[i] for lists in envelope.around)
     tight = [frozenset(envelope.points.among(k, rivals)) for k in vertices]
     tight += [frozenset(envelope.directions.among(k, rivals)) for k in directions]
@@ -100,13 +100,13 @@ def _whole_cell(envelope: SpaceEnvelope, names: IntArray, i: int) -> CellParts:
     return CellParts(polytope, names[np.array(rivals, dtype=np.int64)], True)
 
 
-def _clipped_cell(
+def _describe_clipped_cell(
     envelope: SpaceEnvelope, names: IntArray, i: int, domain: Sequence[Vector]
 ) -> CellParts:
-    """Describe the part of a cell inside the domain by those inequalities that bound it."""
-    whole, rivals, _ = _whole_cell(envelope, names, i)
+    """Describe the part of a cell inside the domain by irredundant inequalities."""
+    whole, rivals, _ = _describe_whole_cell(envelope, names, i)
     dim, first = whole.rows.shape[1] - 1, len(domain)
-    # The cone over the cell, t >= 0 its row -1, and the domain in front of the walls.
+    # In the cone over the cell, t >= 0 is row -1, and the domain's rows precede the walls.
     generators, n_points = whole.generators, len(whole.generators.points)
     tight = [{first + row for row in on} for on in generators.tight]
     for on in tight[n_points:]:
@@ -117,7 +117,7 @@ def _clipped_cell(
     for ray, rows in zip(rays, found, strict=True):
         for row in rows:
             on_row.setdefault(row, []).append(ray)
-    # A wall of the cell that lies in a wall of the domain is left to the domain.
+    # A wall of the cell that lies on the boundary of the domain is attributed to the domain.
     every = [primitive(row) for row in (*domain, *whole.rows.tolist())]
     chosen: dict[Vector, int] = {}
     for row, inequality in enumerate(every):

@@ -13,12 +13,12 @@ from hardmax.typing import ArrayLike
 
 @dataclass(frozen=True)
 class CycleMean:
-    """The largest mean weight of a cycle, and a cycle that has it.
+    """The maximum mean weight of a cycle, and a cycle that attains it.
 
     Attributes:
-        mean: The exact mean; None if the graph has no cycle.
-        cycle: The nodes of one such cycle in the order of its edges, from its smallest node;
-            empty if there is none.
+        mean: The exact maximum mean, or None if the graph has no cycle.
+        cycle: The nodes of a cycle that attains it, in the order of the edges and starting at the
+            smallest node. Empty if the graph has no cycle.
 
     Examples:
         >>> found = maximum_cycle_mean([[1.0, 3.0], [2.0, -np.inf]])
@@ -34,20 +34,22 @@ class CycleMean:
 
     @property
     def value(self) -> float:
-        """The mean rounded to float64; the tropical zero -inf without a cycle."""
+        """The mean rounded to float64, or -inf, the tropical zero, if the graph has no cycle."""
         return -np.inf if self.mean is None else float(self.mean)
 
 
 def maximum_cycle_mean(weights: ArrayLike) -> CycleMean:
-    r"""Return $\lambda(A) = \max$ over cycles $C$ of (weight of $C$) / (edges of $C$), exactly.
+    r"""Return the exact maximum cycle mean $\lambda(A)$ of a weighted graph, and a best cycle.
 
-    $\lambda$ is the largest eigenvalue of $A$ in max-plus, $A \otimes x = \lambda \otimes x$, and
-    the only one if the graph is strongly connected. The search keeps a cycle, subtracts its exact
-    mean from every edge and asks for a cycle that is still positive; that one has a larger mean.
-    When there is none, the cycle is best.
+    $\lambda(A)$ is the maximum, over all cycles, of the weight of the cycle divided by its number
+    of edges. It is the largest eigenvalue of $A$ in max-plus algebra,
+    $A \otimes x = \lambda \otimes x$, and the only eigenvalue if the graph is strongly connected.
+    The search subtracts the exact mean of the current cycle from every edge. A cycle that still has
+    positive weight has a larger mean and becomes the current cycle; if there is none, the current
+    cycle is best.
 
     Args:
-        weights: The $A$, shape `(n_nodes, n_nodes)`; -inf where there is no edge.
+        weights: The matrix $A$, shape `(n_nodes, n_nodes)`, with -inf where there is no edge.
 
     References:
         [BCOQ92], Chapter 3; [Kar78].
@@ -63,7 +65,7 @@ def maximum_cycle_mean(weights: ArrayLike) -> CycleMean:
     edges = matrix[matrix > -np.inf]
     if not edges.size:
         return CycleMean(None, ())
-    # Below every edge, so that the first cycle found is any cycle.
+    # The bound is below every edge, so every cycle has positive weight in the first step.
     bound = Fraction(float(edges.min())) - 1
     best = CycleMean(None, ())
     while True:

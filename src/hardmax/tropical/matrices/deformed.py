@@ -1,9 +1,12 @@
-r"""Deformed addition: the soft maximum at temperature $\tau$, and max-plus as its limit.
+r"""Deformed addition: the soft maximum at temperature $\tau$, with max-plus as its limit.
+
+With the addition
 
 $$a \oplus_\tau b = \tau \log\bigl(e^{a/\tau} + e^{b/\tau}\bigr), \qquad \tau > 0,$$
 
-makes $\mathbb{R} \cup \{-\infty\}$ with $\otimes = +$ a semiring isomorphic to the positive reals.
-As $\tau \to 0$ it decreases to $\max(a, b)$ (Maslov's dequantisation); $\tau = 0$ is that limit.
+and the multiplication $\otimes = +$, $\mathbb{R} \cup \{-\infty\}$ is a semiring that is isomorphic
+to the nonnegative reals. As $\tau \to 0$, the sum decreases to $\max(a, b)$ (Maslov's
+dequantisation); $\tau = 0$ denotes this limit.
 """
 
 import numpy as np
@@ -15,7 +18,7 @@ from hardmax.tropical.matrices.semiring import matrix_factors, maxplus
 from hardmax.typing import ArrayLike, FloatArray
 
 _MOST_TERMS = 2**20
-"""How many terms of a matrix product are held at once."""
+"""The maximum number of terms of a matrix product held in memory at once."""
 
 _LAST_RATIO = 4096.0
 r"""$e^{-r}$ times the largest float64 is zero from $r \approx 1455$ on."""
@@ -25,16 +28,16 @@ _SPLITTER = 2.0**27 + 1.0
 def deformed_add(a: ArrayLike, b: ArrayLike, tau: ArrayLike) -> FloatArray:
     r"""Return $a \oplus_\tau b = \tau \log(e^{a/\tau} + e^{b/\tau})$, with broadcasting.
 
-    See `deformed_sum` for what is guaranteed.
+    See `deformed_sum` for the accuracy.
 
     Args:
-        a: The $a$; -inf allowed.
-        b: The $b$; -inf allowed.
-        tau: The temperature $\tau \ge 0$; at 0 the result is exactly $\max(a, b)$.
+        a: The array $a$. Entries may be -inf.
+        b: The array $b$. Entries may be -inf.
+        tau: The temperature $\tau \ge 0$. At 0, the result is exactly $\max(a, b)$.
 
     Raises:
-        ArgumentError: If some temperature is negative, or a result is beyond float64.
-        NonFiniteError: If NaN or +inf occurs.
+        ArgumentError: If a temperature is negative, or a result exceeds the range of float64.
+        NonFiniteError: If an entry is NaN or +inf.
         ShapeMismatchError: If the shapes do not broadcast.
 
     Examples:
@@ -60,27 +63,29 @@ def deformed_add(a: ArrayLike, b: ArrayLike, tau: ArrayLike) -> FloatArray:
 def deformed_sum(array: ArrayLike, tau: ArrayLike, axis: int | None = None) -> FloatArray:
     r"""Return $\tau \log \sum_i e^{x_i/\tau}$, the deformed sum of all entries or along an axis.
 
-    With $m = \max_i x_i$ it is computed as $m + \tau \log(1 + \sum' e^{-(m - x_i)/\tau})$ without
-    overflow at any scale of $x$ and $\tau$, subnormal ones included. The second term is
-    accurate to a few units in its last place, so the result is within a few units in the last
-    place of the larger of $|m|$ and that term. Mathematically, for $n$ entries,
+    With $m = \max_i x_i$, the sum is computed as $m + \tau \log(1 + \sum' e^{-(m - x_i)/\tau})$,
+    without overflow of intermediate results at any scale of $x$ and $\tau$, including subnormal
+    numbers. The second term is accurate to a few units in its last place. Hence the error of the
+    result is a few units in the last place of the larger of $|m|$ and that term. Mathematically,
+    for $n$ entries,
 
     $$0 \le \bigoplus_\tau x_i - \max_i x_i \le \tau \log n,$$
 
-    with equality on the right exactly when all entries are equal, and the sum grows with $\tau$.
+    with equality on the right exactly if all entries are equal, and the sum increases with $\tau$.
 
     Args:
-        array: The $x$; -inf allowed. The empty sum is -inf.
-        tau: The temperature $\tau \ge 0$, broadcast against the result; at 0 the maximum, exactly.
-        axis: The axis to sum along; all entries if None.
+        array: The array $x$. Entries may be -inf; the empty sum is -inf.
+        tau: The temperature $\tau \ge 0$, which is broadcast against the result. At 0, the result
+            is exactly the maximum.
+        axis: The axis to sum along. By default, all entries are summed.
 
     Raises:
-        ArgumentError: If some temperature is negative, or a result is beyond float64.
-        NonFiniteError: If NaN or +inf occurs.
+        ArgumentError: If a temperature is negative, or a result exceeds the range of float64.
+        NonFiniteError: If an entry is NaN or +inf.
         ShapeMismatchError: If `tau` does not broadcast against the result.
 
     References:
-        [LM05]; the sum is the log-sum-exp function.
+        [LM05]. The sum is the log-sum-exp function.
 
     Examples:
         >>> deformed_sum([[0.0, 0.0], [5.0, -np.inf]], tau=2.0, axis=1).tolist()
@@ -109,28 +114,31 @@ def deformed_matmul(a: ArrayLike, b: ArrayLike, tau: ArrayLike) -> FloatArray:
     r"""Return the deformed matrix product, with sums $\oplus_\tau$ and products $\otimes_\tau = +$.
 
     $$(a \otimes_\tau b)_{ij} = \bigoplus_{k,\,\tau} (a_{ik} + b_{kj})
-      = \tau \log \sum_k e^{(a_{ik} + b_{kj})/\tau},$$
+      = \tau \log \sum_k e^{(a_{ik} + b_{kj})/\tau}$$
 
-    the logarithm of an ordinary product of positive matrices. As $\tau \to 0$ it decreases to the
-    max-plus product; they differ by at most $\tau \log n$ for `n = inner`. Each term is rounded
-    once, which moves a sum by at most the largest of these roundings; then see `deformed_sum`.
-    Cost `n_rows * inner * n_columns`, in blocks of bounded memory.
+    It is $\tau$ times the logarithm of an ordinary product of nonnegative matrices. As $\tau \to
+    0$, it decreases to the max-plus product; the difference is at most $\tau \log n$ for
+    `n = inner`. Each term is rounded once, which changes a sum by at most the largest of these
+    rounding errors; the accuracy of the sums is that of `deformed_sum`. The cost is
+    `n_rows * inner * n_columns`, in blocks of bounded memory.
 
     Args:
-        a: Shape `(n_rows, inner)`, or `(inner,)` for a row vector; -inf allowed.
-        b: Shape `(inner, n_columns)`, or `(inner,)` for a column vector; -inf allowed.
-        tau: The temperature $\tau \ge 0$, broadcast against the result; at 0 exactly
-            `maxplus.matmul(a, b)`.
+        a: The left factor, shape `(n_rows, inner)`, or `(inner,)` for a row vector. Entries may be
+            -inf.
+        b: The right factor, shape `(inner, n_columns)`, or `(inner,)` for a column vector. Entries
+            may be -inf.
+        tau: The temperature $\tau \ge 0$, which is broadcast against the result. At 0, the result
+            is exactly `maxplus.matmul(a, b)`.
 
     Returns:
-        Shape `(n_rows, n_columns)`, without the axis of a factor that is a vector. An empty `inner`
-        gives -inf.
+        The product, shape `(n_rows, n_columns)`, without the axis of a factor that is a vector. If
+        `inner` is 0, all entries are -inf.
 
     Raises:
-        ShapeMismatchError: If the shapes do not fit.
-        ArgumentError: If some temperature is negative, or a finite term or result is beyond
+        ShapeMismatchError: If the shapes do not match.
+        ArgumentError: If a temperature is negative, or a finite term or result exceeds the range of
             float64.
-        NonFiniteError: If NaN or +inf occurs.
+        NonFiniteError: If an entry is NaN or +inf.
 
     References:
         Definition III.9 of [SL26]; [LM05].
@@ -164,7 +172,7 @@ def deformed_matmul(a: ArrayLike, b: ArrayLike, tau: ArrayLike) -> FloatArray:
 
 
 def _broadcast_tau(tau: FloatArray, shape: tuple[int, ...]) -> FloatArray:
-    """See that the temperatures broadcast to the shape of a product."""
+    """Broadcast the temperatures to the shape of a product, or raise an error."""
     try:
         return np.broadcast_to(tau, shape)
     except ValueError:
@@ -195,18 +203,18 @@ def _soft_maximum(terms: FloatArray, tau: FloatArray) -> FloatArray:
         # The largest term is the 1 in log(1 + ...).
         np.put_along_axis(ratio, winner, np.inf, axis=-1)
         np.put_along_axis(remainder, winner, 0.0, axis=-1)
-        # exp(-ratio) would be subnormal or zero where a huge tau still makes the term count.
+        # exp(-ratio) could be subnormal or zero although a huge tau makes the term significant.
         shift = np.min(ratio, axis=-1, keepdims=True)
         shift = np.where((shift > 600.0) & (shift < _LAST_RATIO), shift, 0.0)
         total = np.sum(np.exp(shift - ratio) * (1.0 - remainder), axis=-1)
         half = np.exp(-0.5 * shift[..., 0])
-        # Beyond a shift of 600 the logarithm of 1 + y is y to far more digits than float64 has.
+        # Beyond a shift of 600, the logarithm of 1 + y equals y to far more digits than float64.
         growth = np.where(shift[..., 0] > 0.0, (tau * half) * total * half, tau * np.log1p(total))
         result = top[..., 0] + growth
     if (result == np.inf).any():
         raise ArgumentError(
-            "`tau` and the terms must have sums within the range of float64 (about 1.8e308); "
-            "a finite sum overflows. Rescale them."
+            "a finite deformed sum exceeds the range of float64 (about 1.8e308). Rescale `tau` and "
+            "the terms."
         )
     return result[()]  # type: ignore[no-any-return]
 
@@ -214,14 +222,14 @@ def _soft_maximum(terms: FloatArray, tau: FloatArray) -> FloatArray:
 def _gaps_over_tau(
     top: FloatArray, terms: FloatArray, tau: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    r"""Return $(m - x)/\tau$ as a float and the small remainder it leaves.
+    r"""Return $(m - x)/\tau$ as a float and a small remainder.
 
-    An error of $u r$ in $r = (m - x)/\tau$ would be a relative error of $u r$ in $e^{-r}$, up to a
-    thousand units in the last place; with the remainder it is a few.
+    Without the remainder, an error of $u r$ in $r = (m - x)/\tau$ would cause a relative error of
+    $u r$ in $e^{-r}$, up to a thousand units in the last place. With it, the error is a few units.
 
-    All scaling is by powers of two. For $\tau \ge 1$ the entries are divided by the power of two
-    of $\tau$ before they are subtracted, which prevents overflow; the bits lost when that
-    underflows are worth less than $10^{-300}$ in $r$.
+    All scaling is by powers of two. For $\tau \ge 1$, the entries are divided by the power of two
+    of $\tau$ before the subtraction, which prevents overflow. If this underflows, the lost bits
+    change $r$ by less than $10^{-300}$.
     """
     mantissa, exponent = np.frexp(tau)
     before = np.maximum(exponent, 0)
@@ -231,8 +239,8 @@ def _gaps_over_tau(
     gap_error = (high - (gap - part)) - (low + part)  # Knuth's two-sum.
     gap, gap_error = np.ldexp(gap, before - exponent), np.ldexp(gap_error, before - exponent)
     ratio = gap / mantissa
-    # NaN comes from -inf minus -inf, a term as absent as one infinitely far below, and from a
-    # tie at temperature 0, where the growth counts for nothing.
+    # NaN arises from -inf minus -inf, a term that is as absent as one infinitely far below, and
+    # from a tie at temperature 0, where the sum of the other terms is multiplied by 0.
     near = ratio < _LAST_RATIO
     ratio = np.where(near, ratio, np.inf)
     product, product_error = _exact_product(ratio, mantissa)
@@ -241,7 +249,7 @@ def _gaps_over_tau(
 
 
 def _exact_product(a: FloatArray, b: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return the rounded product and its error (Dekker); no overflow at the sizes used here."""
+    """Return the rounded product and its error (Dekker). The sizes used here do not overflow."""
     product = a * b
     a_high, b_high = _SPLITTER * a, _SPLITTER * b
     a_high, b_high = a_high - (a_high - a), b_high - (b_high - b)

@@ -1,8 +1,9 @@
-r"""Longest and shortest paths: tropical linear algebra read as graph theory.
+r"""Longest and shortest paths in weighted graphs, by tropical linear algebra.
 
-A matrix is a graph: `weights[i, j]` is the weight of the edge $i \to j$, the tropical zero (-inf
-for longest paths, +inf for shortest ones) where there is none. One source is the fixed point of
-$x \mapsto x \oplus x \otimes A$ (Bellman–Ford); all pairs are the Kleene star $A^*$.
+A matrix defines a graph: `weights[i, j]` is the weight of the edge $i \to j$, or the tropical zero
+(-inf for longest paths, +inf for shortest paths) if there is no such edge. The paths from one
+source are a fixed point of $x \mapsto x \oplus x \otimes A$ (Bellman–Ford), and the paths between
+all pairs are the Kleene star $A^*$.
 """
 
 import math
@@ -25,15 +26,15 @@ from hardmax.typing import ArrayLike, FloatArray, IntArray
 class PathTree:
     """The best paths from one node to all others.
 
-    Which path is best is decided exactly, and every weight is the exact sum along its path,
-    rounded to float64 once.
+    The best paths are decided exactly. Each weight is the exact sum along its path, rounded to
+    float64 once.
 
     Attributes:
-        source: Where the paths begin.
-        weights: The weight of the best path to each node, shape `(n_nodes,)`; the tropical zero
-            (-inf for longest paths, +inf for shortest ones) where none arrives.
-        parents: The node before each one on its path, shape `(n_nodes,)`; -1 at the source and
-            at nodes no path reaches.
+        source: The node at which all paths begin.
+        weights: The weight of the best path to each node, shape `(n_nodes,)`, or the tropical zero
+            (-inf for longest paths, +inf for shortest paths) if no path reaches the node.
+        parents: The predecessor of each node on its best path, shape `(n_nodes,)`, or -1 for the
+            source and for nodes that no path reaches.
 
     Examples:
         >>> tree = shortest_paths([[0, 5, 1], [4, 0, 3], [4, 2, 0]], 0)
@@ -49,7 +50,7 @@ class PathTree:
     _repr_html_ = html_card
 
     def path_to(self, target: int) -> list[int]:
-        """Return the nodes from the source to `target`; empty if there is no path.
+        """Return the nodes of the best path from the source to `target`, or [] without a path.
 
         Examples:
             >>> tree = longest_paths([[-np.inf, 1.0], [-np.inf, -np.inf]], 0)
@@ -70,8 +71,8 @@ class PathTable:
     """The best paths between all pairs of nodes.
 
     Attributes:
-        weights: The Kleene star: the weight of the best path from node i to node j, shape
-            `(n_nodes, n_nodes)`, rounded as `Semiring.kleene_star` says.
+        weights: The Kleene star: entry `(i, j)` is the weight of the best path from node i to node
+            j, shape `(n_nodes, n_nodes)`, rounded as in `Semiring.kleene_star`.
 
     Examples:
         >>> table = all_shortest_paths([[0, 5, 1], [4, 0, 3], [4, 2, 0]])
@@ -87,10 +88,10 @@ class PathTable:
     _repr_html_ = html_card
 
     def path(self, source: int, target: int) -> list[int]:
-        """Return the nodes of a best path, decided exactly; empty if there is none.
+        """Return the nodes of a best path, decided exactly, or [] if there is no path.
 
-        Settles all paths from `source`: for many targets of one source, ask `longest_paths` or
-        `shortest_paths` once instead.
+        Each call computes all paths from `source`. For many targets of one source, call
+        `longest_paths` or `shortest_paths` once instead.
         """
         return _path_tree(self._semiring, self._edges, source).path_to(target)
 
@@ -98,15 +99,17 @@ class PathTable:
 def longest_paths(weights: ArrayLike, source: int) -> PathTree:
     r"""Find the heaviest path from one node to every other.
 
-    $x_j = \max$ over walks $i_0 \to i_1 \to \dots \to j$ from the source of
-    $\sum_t a_{i_t i_{t+1}}$: the least fixed point of $x = e_s \oplus x \otimes A$.
+    The weight $x_j$ is the maximum of $\sum_t a_{i_t i_{t+1}}$ over all walks
+    $s = i_0 \to i_1 \to \dots \to j$ from the source. These weights are the least fixed point of
+    $x = e_s \oplus x \otimes A$.
 
     Args:
-        weights: The $a_{ij}$, shape `(n_nodes, n_nodes)`; -inf where there is no edge.
-        source: The node $s$ to start from.
+        weights: The matrix $A = (a_{ij})$, shape `(n_nodes, n_nodes)`, with -inf where there is no
+            edge.
+        source: The node $s$ at which paths begin.
 
     Raises:
-        PositiveCycleError: If the source reaches a cycle of positive weight; decided exactly.
+        PositiveCycleError: If the source reaches a cycle of positive weight, decided exactly.
 
     Examples:
         >>> none = -np.inf
@@ -120,14 +123,15 @@ def longest_paths(weights: ArrayLike, source: int) -> PathTree:
 
 
 def shortest_paths(weights: ArrayLike, source: int) -> PathTree:
-    """Find the lightest path from one node to every other; negative edges are welcome.
+    """Find the lightest path from one node to every other. Edges may have negative weight.
 
     Args:
-        weights: Shape `(n_nodes, n_nodes)`; +inf where there is no edge.
-        source: The node to start from.
+        weights: The weights of the edges, shape `(n_nodes, n_nodes)`, with +inf where there is no
+            edge.
+        source: The node at which paths begin.
 
     Raises:
-        PositiveCycleError: If the source reaches a cycle of negative weight; decided exactly.
+        PositiveCycleError: If the source reaches a cycle of negative weight, decided exactly.
 
     Examples:
         >>> shortest_paths([[0, 5, 1], [4, 0, 3], [4, -2, 0]], 0).path_to(1)
@@ -135,20 +139,21 @@ def shortest_paths(weights: ArrayLike, source: int) -> PathTree:
         >>> shortest_paths([[0, 5, 1], [4, 0, 1], [4, -2, 0]], 0)
         Traceback (most recent call last):
             ...
-        hardmax.errors.PositiveCycleError: `weights` must have no cycle of negative weight, around
-        which walks improve for ever; the cycle 1 -> 2 -> 1 weighs -1.0.
+        hardmax.errors.PositiveCycleError: `weights` must not have a cycle of negative weight,
+        because walks around it have no best weight; the cycle 1 -> 2 -> 1 has weight -1.0.
     """
     return _path_tree(minplus, square_matrix(minplus, "weights", weights), source)
 
 
 def all_longest_paths(weights: ArrayLike) -> PathTable:
-    """Find the heaviest paths between all pairs of nodes, by the Kleene star.
+    """Find the heaviest paths between all pairs of nodes, using the Kleene star.
 
     Args:
-        weights: Shape `(n_nodes, n_nodes)`; -inf where there is no edge.
+        weights: The weights of the edges, shape `(n_nodes, n_nodes)`, with -inf where there is no
+            edge.
 
     Raises:
-        PositiveCycleError: If some cycle has positive weight; decided exactly.
+        PositiveCycleError: If a cycle has positive weight, decided exactly.
 
     Examples:
         >>> none = -np.inf
@@ -163,10 +168,11 @@ def all_shortest_paths(weights: ArrayLike) -> PathTable:
     """Find the lightest paths between all pairs of nodes (see `all_longest_paths`).
 
     Args:
-        weights: Shape `(n_nodes, n_nodes)`; +inf where there is no edge.
+        weights: The weights of the edges, shape `(n_nodes, n_nodes)`, with +inf where there is no
+            edge.
 
     Raises:
-        PositiveCycleError: If some cycle has negative weight; decided exactly.
+        PositiveCycleError: If a cycle has negative weight, decided exactly.
 
     Examples:
         >>> none = np.inf
@@ -203,7 +209,7 @@ def _float(weight: Fraction) -> float:
     rounded = nearest_float(weight)
     if math.isinf(rounded):
         raise ArgumentError(
-            "`weights` must have paths within the range of float64 (about 1.8e308); "
-            "a best path is heavier. Rescale the weights."
+            "the weight of a best path exceeds the range of float64 (about 1.8e308). "
+            "Rescale `weights`."
         )
     return rounded

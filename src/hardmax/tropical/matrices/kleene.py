@@ -1,4 +1,4 @@
-r"""The Kleene star of a tropical matrix: all best walks at once, or the cycle that forbids them."""
+r"""The Kleene star of a tropical matrix: the best walks, or a cycle that proves divergence."""
 
 import math
 from decimal import Decimal
@@ -17,27 +17,28 @@ from hardmax.typing import FloatArray
 def kleene_star(semiring: Semiring, matrix: FloatArray, name: str = "matrix") -> FloatArray:
     r"""Return $A^* = I \oplus A \oplus A^{\otimes 2} \oplus \cdots$ of a checked square matrix.
 
-    $a_{ij}$ is the weight of the edge $i \to j$ and $a^*_{ij}$ the best weight of a walk from
-    $i$ to $j$ of any length, 0 for the empty walk. In max-plus the series converges exactly when
-    no cycle has positive weight (in min-plus: negative), and then $n - 1$ edges are enough.
+    Here $a_{ij}$ is the weight of the edge $i \to j$, and $a^*_{ij}$ is the best weight of a walk
+    of any length from $i$ to $j$; the empty walk has weight 0. In max-plus, the series converges
+    exactly if no cycle has positive weight (in min-plus, negative weight). Walks of at most $n - 1$
+    edges then suffice.
 
-    Convergence is decided in exact arithmetic, about the float64 entries as they are: a cycle
-    whose weight is exactly zero passes even if its rounded sum is $10^{-17}$, a cycle whose exact
-    weight is $10^{-300}$ does not. Which entries are tropical zeros is exact too. The finite
-    entries are computed as $(I \oplus A)^{\otimes 2^m}$ with $2^m \ge n - 1$, so each is the sum of
-    a walk of fewer than $2n$ edges in which every weight meets at most $\lceil \log_2 n \rceil$
-    roundings; where sums are exact in float64, as for moderate integers, so is the star.
-    Cost $O(n^3 \log n)$ at worst, and as many squarings as the best walks need.
+    Convergence is decided in exact arithmetic for the given float64 entries: a cycle whose exact
+    weight is zero is accepted even if its rounded sum is $10^{-17}$, and a cycle whose exact weight
+    is $10^{-300}$ is not. The tropical zeros of the result are exact, too. The finite entries are
+    computed as $(I \oplus A)^{\otimes 2^m}$ with $2^m \ge n - 1$. Each is the sum of a walk of
+    fewer than $2n$ edges, in which every weight undergoes at most $\lceil \log_2 n \rceil$
+    roundings. If the sums are exact in float64, as for moderate integers, the star is exact. The
+    cost is at most $O(n^3 \log n)$; squaring stops as soon as the result no longer changes.
 
     Args:
-        semiring: Where the entries live.
-        matrix: The $A$, shape `(n_nodes, n_nodes)`, checked by the caller.
-        name: What to call the matrix in an error.
+        semiring: The semiring of the entries.
+        matrix: The matrix $A$, shape `(n_nodes, n_nodes)`, already checked.
+        name: The name of the matrix in error messages.
 
     Raises:
-        PositiveCycleError: If the series diverges; the message names the nodes of one diverging
+        PositiveCycleError: If the series diverges. The message states the nodes of a diverging
             cycle and its exact weight, rounded to float64 once.
-        ArgumentError: If the weight of a best walk is beyond float64.
+        ArgumentError: If the weight of a best walk exceeds the range of float64.
 
     References:
         [BCOQ92], Chapter 3; [But10].
@@ -60,7 +61,7 @@ def kleene_star(semiring: Semiring, matrix: FloatArray, name: str = "matrix") ->
     n_edges = 1
     while n_edges < n - 1:
         square = max_plus_product(star, star, (name,))
-        # No cycle is positive, so a diagonal above the tropical one is a rounding error.
+        # No cycle has positive weight, so a diagonal entry above 0 is a rounding error.
         np.fill_diagonal(square, 0.0)
         if np.array_equal(square, star):
             break
@@ -71,13 +72,13 @@ def kleene_star(semiring: Semiring, matrix: FloatArray, name: str = "matrix") ->
 def divergence(
     semiring: Semiring, weights: ExactWeights, cycle: tuple[int, ...], name: str
 ) -> PositiveCycleError:
-    """Say which cycle has no best walk around it, and what it weighs."""
+    """Return the error for a cycle around which walks improve without bound."""
     weight = semiring.sign * weights.total(cycle) * weights.unit
     word = "positive" if semiring.sign > 0 else "negative"
     arrows = " -> ".join(str(node) for node in (*cycle, cycle[0]))
     return PositiveCycleError(
-        f"`{name}` must have no cycle of {word} weight, around which walks improve for ever; "
-        f"the cycle {arrows} weighs {_spell(weight)}."
+        f"`{name}` must not have a cycle of {word} weight, because walks around it have no best "
+        f"weight; the cycle {arrows} has weight {_spell(weight)}."
     )
 
 

@@ -1,14 +1,15 @@
-"""Max-plus products of checked matrices: which loop runs, on how many threads.
+"""Max-plus products of checked matrices: the choice of the loop and of the number of threads.
 
-Below is `max_plus_tiles` of the compiled core (`core/include/hardmax/products.hpp`), above is
-`semiring`. Three sizes are told apart:
+The inner loops are `max_plus_tiles` of the compiled core (`core/include/hardmax/products.hpp`). The
+method depends on the number of sums:
 
-- up to `TINY` sums the numpy formula, which takes microseconds;
-- up to `SERIAL` sums one thread: it needs under a millisecond, a thread about 0.1 ms to start;
-- beyond that every core takes shares of the tiles. A call gives up the interpreter lock, and is
-  over in milliseconds, so that an interrupt is not kept waiting.
+- up to `TINY`: a numpy formula, which takes microseconds;
+- up to `SERIAL`: one thread, which takes under a millisecond (starting a thread takes 0.1 ms);
+- beyond: one thread per core, which share the tiles of the result. Each call of the core releases
+  the interpreter lock and returns within milliseconds, so that interrupts are handled promptly.
 
-Every path makes one rounded addition per term and exact maxima, so all give the same entries.
+All methods compute each term with one rounded addition and the maxima exactly, so their results are
+identical.
 """
 
 import os
@@ -26,23 +27,23 @@ from hardmax.typing import FloatArray
 TINY = 2**12
 SERIAL = 2**23
 _SHARE = 2**26
-"""How many sums one call makes at most, roughly: some 10 ms."""
+"""The approximate maximum number of sums per call of the core, which take about 10 ms."""
 
 
 def max_plus_product(
     left: FloatArray, right: FloatArray, names: tuple[str, ...] = ("left", "right")
 ) -> FloatArray:
-    r"""Return $\max_k (a_{ik} + b_{kj})$, -inf where there is no $k$.
+    r"""Return the matrix with entries $\max_k (a_{ik} + b_{kj})$, or -inf if `inner` is 0.
 
-    Memory is the result, and a copy of a factor or the result that is not in order of its rows.
+    Besides the result, memory is needed for a copy of each array that is not in row-major order.
 
     Args:
-        left: The $a$, shape `(n_rows, inner)`, without NaN and +inf.
-        right: The $b$, shape `(inner, n_columns)`, likewise.
-        names: What to call the factors in an error.
+        left: The matrix $a$, shape `(n_rows, inner)`, without NaN and +inf.
+        right: The matrix $b$, shape `(inner, n_columns)`, without NaN and +inf.
+        names: The names of the factors in error messages.
 
     Raises:
-        ArgumentError: If a finite entry of the product is beyond float64.
+        ArgumentError: If a finite entry of the product exceeds the range of float64.
 
     Examples:
         >>> max_plus_product(np.array([[0.0, 3.0]]), np.array([[5.0], [1.0]])).tolist()
@@ -55,7 +56,7 @@ def max_plus_product(
             terms = left[:, :, None] + right[None, :, :]
         product = np.asarray(terms.max(axis=1, initial=-np.inf))
     elif n_columns < n_rows:
-        # The vectorised loop runs along columns: let them be the longer side.
+        # The vectorised loop runs along columns, which should be the longer side.
         product = np.ascontiguousarray(_compiled_product(right.T, left.T).T)
     else:
         product = _compiled_product(left, right)
@@ -65,16 +66,16 @@ def max_plus_product(
 
 
 def overflow(names: tuple[str, ...]) -> ArgumentError:
-    """Say that a finite tropical product of the named arguments is beyond float64."""
+    """Return the error for a finite tropical product that exceeds the range of float64."""
     spelled = " and ".join(f"`{name}`" for name in names)
     return ArgumentError(
-        f"{spelled} must have products within the range of float64 (about 1.8e308); "
-        "a finite product overflows. Rescale the input."
+        f"a finite tropical product of {spelled} exceeds the range of float64 (about 1.8e308). "
+        "Rescale the input."
     )
 
 
 def _compiled_product(left: FloatArray, right: FloatArray) -> FloatArray:
-    """Let threads share the tiles of the result."""
+    """Compute the product in the core, with threads that share the tiles of the result."""
     n_rows, inner = left.shape
     n_columns = right.shape[1]
     left = prepare_array(left)
@@ -88,7 +89,7 @@ def _compiled_product(left: FloatArray, right: FloatArray) -> FloatArray:
     n_sums = n_rows * inner * n_columns
     n_tiles = core().hm_max_plus_n_tiles(n_rows, n_columns)
     n_threads = 1 if n_sums <= SERIAL else _threads()
-    # Four shares for each thread, so that one slowed by other work does not hold up all.
+    # Four shares per thread, so that a thread slowed down by other work does not delay the rest.
     n_shares = min(n_tiles, max(4 * n_threads if n_threads > 1 else 1, -(-n_sums // _SHARE)))
     cuts = [n_tiles * share // n_shares for share in range(n_shares + 1)]
     if n_threads == 1:
@@ -107,7 +108,7 @@ def _compiled_product(left: FloatArray, right: FloatArray) -> FloatArray:
 
 
 def _lost_terms(left: FloatArray, right: FloatArray, product: FloatArray) -> bool:
-    """Whether some entry is -inf only because all its finite terms overflowed downwards."""
+    """Tell whether an entry is -inf only because all its finite terms overflowed to -inf."""
     if not (product == -np.inf).any():
         return False
     lowest = [float(factor.min(where=factor > -np.inf, initial=0.0)) for factor in (left, right)]
@@ -118,7 +119,7 @@ def _lost_terms(left: FloatArray, right: FloatArray, product: FloatArray) -> boo
 
 
 def _threads() -> int:
-    """How many cores this process may use."""
+    """Return the number of cores that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1

@@ -13,18 +13,18 @@ from hardmax.typing import ArrayLike, FloatArray
 def hilbert_distance(x: ArrayLike, y: ArrayLike) -> float:
     r"""Return $d_H(x, y) = \max_i (x_i - y_i) - \min_i (x_i - y_i)$, correctly rounded.
 
-    A metric on tropical projective space: it ignores a common $\otimes$-factor of $x$ or $y$
-    (a constant added to all entries), and every max-plus matrix is non-expansive for it. Two
-    vectors that are -inf at different places are infinitely far apart; where both are -inf the
-    entry does not count, and two all--inf vectors have distance 0. The value is the exact one
-    rounded once, so 0.0 means that the vectors are projectively equal.
+    Hilbert's metric is a metric on tropical projective space: it does not change if a constant (a
+    common $\otimes$-factor) is added to all entries of $x$ or $y$. Every max-plus matrix is
+    nonexpansive for it. Entries at which both vectors are -inf are ignored. If only one vector is
+    -inf at some entry, the distance is infinite; if both are -inf everywhere, it is 0. The result
+    is the exact distance, rounded once, so 0.0 means that the vectors are projectively equal.
 
     Args:
-        x: Shape `(dim,)`; -inf allowed.
-        y: Shape `(dim,)`; -inf allowed.
+        x: The first vector, shape `(dim,)`. Entries may be -inf.
+        y: The second vector, shape `(dim,)`. Entries may be -inf.
 
     Raises:
-        ArgumentError: If the distance is finite but beyond float64.
+        ArgumentError: If the distance is finite but exceeds the range of float64.
 
     References:
         [CGQ04].
@@ -53,20 +53,21 @@ def hilbert_distance(x: ArrayLike, y: ArrayLike) -> float:
     try:
         if np.isfinite(difference).all() and np.isfinite(error).all():
             high, low = _extremes(difference, error)
-            # Each pair is an exact difference, and fsum rounds the sum of the four only once.
+            # Each pair is an exact difference, and fsum rounds the sum of all four numbers once.
             return math.fsum([*high, -low[0], -low[1]])
         exact = [Fraction(a) - Fraction(b) for a, b in zip(left, right, strict=True)]
         return float(max(exact) - min(exact))
     except OverflowError:
         raise ArgumentError(
-            "`x` and `y` must be closer than the largest float64 (about 1.8e308). Rescale them."
+            "the distance of `x` and `y` exceeds the range of float64 (about 1.8e308). Rescale "
+            "them."
         ) from None
 
 
 def _extremes(
     difference: FloatArray, error: FloatArray
 ) -> tuple[tuple[float, float], tuple[float, float]]:
-    """The largest and the smallest `difference + error`: rounding kept the order of the sums."""
+    """Return the largest and the smallest `difference + error`, since rounding is monotone."""
     high, low = difference.max(), difference.min()
     return (
         (float(high), float(error[difference == high].max())),

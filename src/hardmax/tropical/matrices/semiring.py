@@ -1,16 +1,17 @@
-r"""The max-plus and the min-plus semiring: tropical scalars, arrays and matrices.
+r"""The max-plus and min-plus semirings: tropical scalars, arrays and matrices.
 
 **The convention of this library is max-plus.** Tropical addition is the maximum and tropical
 multiplication is ordinary addition, so $-\infty$ is the tropical zero and $0$ the tropical one:
 
 $$a \oplus b = \max(a, b), \qquad a \otimes b = a + b.$$
 
-Every polynomial, head and diagram of the library is max-plus. Min-plus is the same algebra read
-through $x \mapsto -x$; it is here for shortest paths.
+Every polynomial, head and diagram of the library is max-plus. Min-plus is the same algebra under
+$x \mapsto -x$; it is provided for shortest paths.
 
-Numbers are float64. $\oplus$ is exact; $\otimes$ is one correctly rounded addition. The infinity
-that is not the tropical zero is no element and is refused, and so is a finite result too large
-for float64: an infinite entry of a result always means the tropical zero.
+Numbers are float64. $\oplus$ is exact, and $\otimes$ is one correctly rounded addition. The
+infinity that is not the tropical zero is not an element of the semiring. It raises an error, as
+does a finite result that exceeds the range of float64. Hence an infinite entry of a result is
+always the tropical zero.
 """
 
 from dataclasses import dataclass, field
@@ -28,12 +29,12 @@ from hardmax.typing import ArrayLike, FloatArray
 class Semiring:
     r"""One of the two tropical semirings, with its operations on arrays.
 
-    Calling it makes a scalar; the methods take anything array-like. Use the two instances
-    `maxplus` and `minplus`.
+    Use the two instances `maxplus` and `minplus`. Calling an instance creates a scalar; the methods
+    take array-like arguments.
 
     Attributes:
         name: `"max-plus"` or `"min-plus"`.
-        zero: The identity of $\oplus$, absorbing for $\otimes$: $-\infty$ or $+\infty$.
+        zero: The identity of $\oplus$, which is absorbing for $\otimes$: $-\infty$ or $+\infty$.
         one: The identity of $\otimes$: `0.0`.
 
     References:
@@ -66,17 +67,17 @@ class Semiring:
         )
 
     def __call__(self, value: float) -> "TropicalNumber":
-        """Make a scalar of this semiring."""
+        """Create a scalar of this semiring."""
         return TropicalNumber(self, value)
 
     @property
     def sign(self) -> int:
-        """+1 for max-plus and -1 for min-plus: times it, either semiring reads as max-plus."""
+        """+1 for max-plus, -1 for min-plus: multiplication by it maps the semiring to max-plus."""
         return 1 if self.name == "max-plus" else -1
 
     @property
     def dual(self) -> "Semiring":
-        """The other semiring: this one read through negation."""
+        """The other semiring, to which negation maps this one."""
         return Semiring("min-plus" if self.name == "max-plus" else "max-plus")
 
     def add(self, a: ArrayLike, b: ArrayLike) -> FloatArray:
@@ -88,7 +89,7 @@ class Semiring:
         r"""Return $a \otimes b$ entry by entry, with broadcasting.
 
         Raises:
-            ArgumentError: If a finite product leaves the range of float64.
+            ArgumentError: If a finite product exceeds the range of float64.
 
         Examples:
             >>> maxplus.mul([2, -np.inf], 3).tolist()
@@ -102,7 +103,7 @@ class Semiring:
         return product
 
     def sum(self, array: ArrayLike, axis: int | None = None) -> FloatArray:
-        r"""Return $\bigoplus$ of the entries, all of them or along an axis."""
+        r"""Return the tropical sum $\bigoplus$ of all entries or along an axis."""
         entries = self._read("array", array)
         if axis is not None:
             axis = integer("axis", axis, at_least=-entries.ndim, at_most=entries.ndim - 1)
@@ -111,22 +112,22 @@ class Semiring:
     def matmul(self, a: ArrayLike, b: ArrayLike) -> FloatArray:
         r"""Return the matrix product $(a \otimes b)_{ij} = \bigoplus_k a_{ik} \otimes b_{kj}$.
 
-        Each term is one rounded addition and the maximum is exact, so the result equals the
-        definition entry by entry. Large products run on compiled, blocked, parallel loops; memory
-        stays within a padded copy of the factors and the result. Cost `n_rows * inner * n_columns`.
+        Each term is one rounded addition and $\bigoplus$ is exact, so every entry equals its
+        definition. Large products use compiled, blocked, parallel loops. Memory is bounded by
+        copies of the factors and of the result. The cost is `n_rows * inner * n_columns`.
 
         Args:
-            a: Shape `(n_rows, inner)`, or `(inner,)` for a row vector.
-            b: Shape `(inner, n_columns)`, or `(inner,)` for a column vector.
+            a: The left factor, shape `(n_rows, inner)`, or `(inner,)` for a row vector.
+            b: The right factor, shape `(inner, n_columns)`, or `(inner,)` for a column vector.
 
         Returns:
-            Shape `(n_rows, n_columns)`, without the axis of a factor that is a vector. An empty
-            `inner` gives tropical zeros.
+            The product, shape `(n_rows, n_columns)`, without the axis of a factor that is a vector.
+            If `inner` is 0, all entries are tropical zeros.
 
         Raises:
-            ShapeMismatchError: If the shapes do not fit.
-            NonFiniteError: If NaN or the forbidden infinity occurs.
-            ArgumentError: If a finite entry of the result leaves the range of float64.
+            ShapeMismatchError: If the shapes do not match.
+            NonFiniteError: If an entry is NaN or the infinity that is not the tropical zero.
+            ArgumentError: If a finite entry of the result exceeds the range of float64.
 
         Examples:
             >>> maxplus.matmul([[0, 3], [-np.inf, 1]], [[2, 0], [0, 4]]).tolist()
@@ -138,11 +139,13 @@ class Semiring:
         return self._product(left, right, ("a", "b")).reshape(shape)[()]
 
     def power(self, matrix: ArrayLike, exponent: int) -> FloatArray:
-        r"""Return $A^{\otimes n}$ by repeated squaring: the best walks of exactly $n$ edges.
+        r"""Return $A^{\otimes n}$, the best weights of walks with exactly $n$ edges.
+
+        The power is computed by repeated squaring.
 
         Args:
-            matrix: The $A$, shape `(n_nodes, n_nodes)`.
-            exponent: The $n$, at least 0. The zeroth power is the identity.
+            matrix: The matrix $A$, shape `(n_nodes, n_nodes)`.
+            exponent: The exponent $n \ge 0$. The zeroth power is the identity.
 
         Examples:
             >>> ring = [[-np.inf, 1.0], [2.0, -np.inf]]
@@ -161,7 +164,20 @@ class Semiring:
         return result
 
     def kleene_star(self, matrix: ArrayLike) -> FloatArray:
-        r"""Return $A^* = I \oplus A \oplus A^{\otimes 2} \oplus \cdots$ (see `algebra.kleene`).
+        r"""Return the Kleene star $A^* = I \oplus A \oplus A^{\otimes 2} \oplus \cdots$.
+
+        Entry $(i, j)$ is the best weight of a walk of any length from node $i$ to node $j$; the
+        empty walk has weight 0. Convergence is decided in exact arithmetic, as is the position of
+        tropical zeros. Every finite entry is a sum in which each weight undergoes at most
+        $\lceil \log_2 n \rceil$ roundings.
+
+        Args:
+            matrix: The matrix $A$, shape `(n_nodes, n_nodes)`.
+
+        Raises:
+            PositiveCycleError: If the series diverges, because a cycle has positive weight (in
+                min-plus, negative weight). The message states such a cycle.
+            ArgumentError: If the weight of a best walk exceeds the range of float64.
 
         Examples:
             >>> maxplus.kleene_star([[-1, 2], [-np.inf, 0]]).tolist()
@@ -169,15 +185,15 @@ class Semiring:
             >>> maxplus.kleene_star([[-1, 2], [-1, 0]])
             Traceback (most recent call last):
                 ...
-            hardmax.errors.PositiveCycleError: `matrix` must have no cycle of positive weight,
-            around which walks improve for ever; the cycle 0 -> 1 -> 0 weighs 1.0.
+            hardmax.errors.PositiveCycleError: `matrix` must not have a cycle of positive weight,
+            because walks around it have no best weight; the cycle 0 -> 1 -> 0 has weight 1.0.
         """
         from hardmax.tropical.matrices.kleene import kleene_star
 
         return kleene_star(self, square_matrix(self, "matrix", matrix))
 
     def identity(self, n: int) -> FloatArray:
-        """Return the matrix with ones on the diagonal and zeros elsewhere, all tropical."""
+        """Return the matrix with tropical ones on the diagonal and tropical zeros elsewhere."""
         size = integer("n", n, at_least=0)
         matrix = np.full((size, size), self.zero)
         np.fill_diagonal(matrix, self.one)
@@ -210,7 +226,7 @@ class Semiring:
         return left, right
 
     def _product(self, left: FloatArray, right: FloatArray, names: tuple[str, ...]) -> FloatArray:
-        """Multiply checked matrices; min-plus is max-plus of the negatives, exactly."""
+        """Multiply checked matrices; min-plus is exactly max-plus of the negated matrices."""
         if self.sign > 0:
             return max_plus_product(left, right, names)
         product = max_plus_product(-left, -right, names)
@@ -220,14 +236,15 @@ class Semiring:
 
 @dataclass(frozen=True, repr=False)
 class TropicalNumber:
-    r"""A scalar of a tropical semiring, written with the usual signs.
+    r"""A scalar of a tropical semiring, with operators.
 
-    `a + b` is $a \oplus b$, `a * b` is $a \otimes b$, `a / b` undoes it and `a**n` is $n$ times
-    the value. Plain numbers mixed in are read as scalars of the same semiring, so the identities
-    `T.zero` and `T.one` work as they stand; numbers of the other semiring are refused.
+    `a + b` is $a \oplus b$, `a * b` is $a \otimes b$, `a / b` is its inverse, and `a**n` is $n$
+    times the value. Ordinary numbers are converted to scalars of the same semiring, so that the
+    identities `T.zero` and `T.one` can be used directly. Scalars of the other semiring raise an
+    error.
 
     Attributes:
-        semiring: Where it lives.
+        semiring: The semiring of the scalar.
         value: The underlying float.
 
     Examples:
@@ -241,7 +258,7 @@ class TropicalNumber:
     semiring: Semiring
     value: float
 
-    # A numpy scalar on the left hands the operation to us instead of looping over us.
+    # A numpy scalar on the left defers to this class instead of treating it as a sequence.
     __array_ufunc__ = None
 
     def __post_init__(self) -> None:
@@ -267,8 +284,8 @@ class TropicalNumber:
             return self._finite(self.value * factor, True)
         if factor < 0:
             raise ArgumentError(
-                f"the tropical zero {self} has no inverse; `exponent` must be at least 0, "
-                f"got {factor}."
+                f"the tropical zero {self} has no inverse; `exponent` must be at least 0, but got "
+                f"{factor}."
             )
         return self if factor else self._new(self.semiring.one)
 
@@ -307,7 +324,7 @@ class TropicalNumber:
 def matrix_factors(
     semiring: Semiring, a: ArrayLike, b: ArrayLike
 ) -> tuple[FloatArray, FloatArray, tuple[int, ...]]:
-    """Read the factors of a matrix product as matrices, and the shape that the product has."""
+    """Read the factors of a matrix product as matrices, and return them with the result's shape."""
     left, right = semiring._read("a", a), semiring._read("b", b)
     if not (1 <= left.ndim <= 2 and 1 <= right.ndim <= 2) or left.shape[-1] != right.shape[0]:
         raise ShapeMismatchError(
@@ -319,7 +336,7 @@ def matrix_factors(
 
 
 def square_matrix(semiring: Semiring, name: str, value: ArrayLike) -> FloatArray:
-    """Read a square matrix of elements of `semiring`; no rows and no columns are square too."""
+    """Read a square matrix of elements of `semiring`, which may be empty."""
     matrix = semiring._read(name, value)
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
         raise ShapeMismatchError(

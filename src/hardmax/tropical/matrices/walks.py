@@ -1,18 +1,16 @@
-r"""The heaviest walks in a weighted graph, or the positive cycle that forbids them, exactly.
+r"""The heaviest walks in a weighted graph, or a positive cycle if there are none, exactly.
 
 The weight of a walk is the exact sum of its float64 edges, an integer times a power of two. The
-computation guesses in floats and settles in integers:
+computation guesses in floats and decides in integers:
 
-1. Compiled Bellman–Ford in floats proposes, for every node, the node before it.
+1. Compiled Bellman–Ford in floats proposes a predecessor for every node.
 2. Exact weights are summed along the proposed tree.
-3. Exact Bellman–Ford passes run until no edge improves a label. In each pass a float filter with
-   a proven bound discards the edges that certainly do not, so that integers meet few edges.
+3. Exact Bellman–Ford passes run until no edge improves a label. In each pass, a float filter with a
+   proven bound discards edges that certainly do not improve one, so that few edges need integers.
 
-A cycle among the nodes before each other is a positive cycle, because the edge that closed it
-improved a label strictly; and $n + 1$ exact passes without one settle every label. So the answer
-is right whatever the guess was; the guess only makes it fast.
-
-`kleene` and `graphs` stand on top of this, `relax` of the compiled core below.
+A cycle of predecessors is a positive cycle, because the edge that closed it strictly improved a
+label. Without such a cycle, $n + 1$ exact passes settle every label. Hence the result is correct
+for any guess; a good guess only makes it faster.
 """
 
 from dataclasses import dataclass
@@ -28,7 +26,7 @@ from hardmax.exact.rounding import FEW_UNDERFLOWS, UNIT_ROUNDOFF
 from hardmax.typing import BoolArray, FloatArray, IntArray
 
 _CHUNK = 2**20
-"""Edges filtered at a time: some 8 MiB for each temporary."""
+"""Number of edges filtered at once, which needs about 8 MiB per temporary array."""
 
 
 class ExactWeights:
@@ -37,7 +35,7 @@ class ExactWeights:
     Attributes:
         rounded: The weights in float64, shape `(n, n)`; -inf where there is no edge.
         radius: At least $|\text{rounded} - \text{exact}|$ for every edge.
-        unit: What one integer step is worth.
+        unit: The weight of one integer unit.
     """
 
     def __init__(self, matrix: FloatArray, shift: Fraction = Fraction(0)) -> None:
@@ -60,25 +58,25 @@ class ExactWeights:
         self.radius = 8 * UNIT_ROUNDOFF * (largest + abs(step)) + FEW_UNDERFLOWS
 
     def edge(self, i: int, j: int) -> int:
-        """The exact weight of the edge `i -> j`, in units."""
+        """Return the exact weight of the edge `i -> j`, in units."""
         numerator, denominator = float(self._matrix[i, j]).as_integer_ratio()
         return numerator * (self._scale // denominator) * self._factor - self._offset
 
     def total(self, cycle: tuple[int, ...]) -> int:
-        """The exact weight of a closed walk, in units."""
+        """Return the exact weight of a closed walk, in units."""
         return sum(self.edge(i, j) for i, j in zip(cycle, cycle[1:] + cycle[:1], strict=True))
 
 
 @dataclass(frozen=True, eq=False)
 class HeaviestWalks:
-    """What `heaviest_walks` found: labels and a forest, or a positive cycle.
+    """The result of `heaviest_walks`: labels and a forest, or a positive cycle.
 
     Attributes:
-        labels: For each node the exact weight of the heaviest walk to it, in units; None where
-            no walk arrives. Not final if there is a cycle.
-        parents: For each node the one before it on that walk, -1 at a start; shape `(n,)`.
-        cycle: The nodes of a cycle of positive weight in the order of its edges, from its
-            smallest node; None if no start reaches one.
+        labels: For each node, the exact weight of the heaviest walk to it, in units, or None if no
+            walk reaches it. The labels are not final if there is a cycle.
+        parents: For each node, its predecessor on that walk, or -1 at a start, shape `(n,)`.
+        cycle: The nodes of a cycle of positive weight, in the order of the edges and starting at
+            the smallest node. None if no start reaches such a cycle.
     """
 
     labels: list[int | None]
@@ -87,11 +85,11 @@ class HeaviestWalks:
 
 
 def heaviest_walks(weights: ExactWeights, starts: BoolArray) -> HeaviestWalks:
-    """Settle the heaviest walk from the `starts` to every node.
+    """Find the heaviest walk from the `starts` to every node.
 
     Args:
-        weights: The edges.
-        starts: Where a walk may begin, with weight 0; shape `(n,)`.
+        weights: The weights of the edges.
+        starts: Whether a walk may begin at a node (with weight 0), shape `(n,)`.
 
     Examples:
         >>> weights = ExactWeights(np.array([[-np.inf, 0.5], [-np.inf, -np.inf]]))
@@ -112,7 +110,7 @@ def heaviest_walks(weights: ExactWeights, starts: BoolArray) -> HeaviestWalks:
 
 
 def _guess(weights: ExactWeights, starts: BoolArray) -> IntArray:
-    """Propose parents by Bellman–Ford in floats, stopping early at a positive cycle."""
+    """Propose parents by Bellman–Ford in floats; stop early at a positive cycle."""
     n = len(starts)
     edges = prepare_array(weights.rounded)
     labels = np.where(starts, 0.0, -np.inf)
@@ -137,7 +135,7 @@ def _positive_cycle(weights: ExactWeights, parents: IntArray) -> tuple[int, ...]
 
 
 def _cycles(parents: list[int]) -> list[tuple[int, ...]]:
-    """All cycles of the parent graph, each in the order of its edges from its smallest node."""
+    """Return all cycles of the parent graph, in the order of edges from their smallest nodes."""
     found = []
     seen_by = [-1] * len(parents)
     for root in range(len(parents)):
@@ -158,8 +156,9 @@ def _sum_along(
 ) -> tuple[list[int | None], IntArray]:
     """Sum exact weights from the roots of the guessed forest outwards.
 
-    Nodes behind a cycle of the guess (of weight at most zero: rounding made it look positive)
-    and nodes whose start is better than their walk go back to their start.
+    Two kinds of nodes revert to their start: nodes behind a cycle of the guess (which has weight at
+    most zero, but looked positive due to rounding), and nodes whose start is better than their
+    walk.
     """
     n = len(starts)
     labels: list[int | None] = [0 if start else None for start in starts]
@@ -186,7 +185,7 @@ def _improve(weights: ExactWeights, labels: list[int | None], parents: IntArray)
     changed = False
     for i, j in _suspects(weights, labels):
         base, old = labels[i], labels[j]
-        assert base is not None  # `_suspects` starts at reached nodes only, and none is lost.
+        assert base is not None  # `_suspects` lists edges from reached nodes, which stay reached.
         weight = base + weights.edge(i, j)
         if old is None or weight > old:
             labels[j], parents[j] = weight, i
@@ -197,11 +196,12 @@ def _improve(weights: ExactWeights, labels: list[int | None], parents: IntArray)
 def _suspects(weights: ExactWeights, labels: list[int | None]) -> list[tuple[int, int]]:
     r"""List the edges that floats cannot prove to satisfy $x_i + w_{ij} \le x_j$.
 
-    The rounded labels are within $u|x|$ of the exact ones (plus an underflow term), the rounded
-    weights within `radius`, and the two additions below add $3u(|x_i| + |w_{ij}| + |x_j|)$ at
-    most; the bound used is twice the sum. Where labels and weights are floats exactly, the
-    rounding error of the addition is itself a float and decides a tie; that settles data such as
-    integers, which is full of them. Infinities and NaN prove nothing and stay suspects.
+    The rounded labels are within $u|x|$ of the exact labels (plus an underflow term), the rounded
+    weights are within `radius` of the exact weights, and the two additions below add at most
+    $3u(|x_i| + |w_{ij}| + |x_j|)$. The bound used is twice the sum of these errors. If labels and
+    weights are exactly floats, the rounding error of the addition is itself a float and decides
+    ties, which are frequent in data such as integers. Infinities and NaN prove nothing, so their
+    edges are listed.
     """
     exact = [None if label is None else label * weights.unit for label in labels]
     x = np.array([-np.inf if value is None else nearest_float(value) for value in exact])
