@@ -100,5 +100,5 @@ def test_bad_sizes_are_refused_by_name():
         zigzag_network(1, 1, 1)
     with pytest.raises(ArgumentError, match="`dim`"):
         zigzag_network(0, 2, 1)
-    with pytest.raises(SizeLimitError, match="lower `depth` or `rank`"):
+    with pytest.raises(SizeLimitError, match="smaller `depth` or `rank`"):
         zigzag_network(1, 2, 30)

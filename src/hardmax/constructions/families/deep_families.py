@@ -1,11 +1,12 @@
-r"""Maxout networks whose pieces multiply with every layer, with weights that float64 holds exactly.
+r"""Maxout networks whose number of pieces multiplies with every layer, with exact float64 weights.
 
-Each layer maps an interval onto $[0, 1]$ several times, so every piece of the layers before is cut
-into as many. For a power of two of equal pieces that is a tent; for other counts the usual zigzag
-has kinks at $k / n$, which float64 rounds, and rounded kinks of one layer miss the ends of the
-pieces of the one before. Here the pieces have lengths that are powers of two instead: $n$ leaves of
-a binary tree have depths $a_i$ with $\sum_i 2^{-a_i} = 1$, and the slopes $\pm 2^{a_i}$ map every
-piece onto $[0, 1]$ without rounding.
+Each layer maps $[0, 1]$ onto itself several times, so it cuts every piece of the previous layers
+into the same number of pieces. If this number is a power of two, equal pieces are exact in float64;
+for two pieces, the layer is a tent. For other numbers, the usual zigzag has kinks at $k / n$, which
+float64 rounds, and the rounded kinks of one layer miss the ends of the pieces of the previous
+layer. Instead, the pieces here have lengths that are powers of two: the $n$ leaves of a binary tree
+have depths $a_i$ with $\sum_i 2^{-a_i} = 1$, and the slopes $\pm 2^{a_i}$ map every piece onto
+$[0, 1]$ without rounding.
 """
 
 from math import prod
@@ -21,17 +22,17 @@ _EXACT_BITS = 53
 
 
 def tent_network(depth: int) -> MaxoutNetwork:
-    r"""Return the tent map applied `depth` times: $2^{depth}$ pieces on $[0, 1]$ from rank 2.
+    r"""Return the tent map iterated `depth` times, which has $2^{depth}$ pieces on $[0, 1]$.
 
-    The hidden layers have one unit each, $h \mapsto \max(2h - 1, 1 - 2h)$, and the output is
+    Each hidden layer has one unit of rank 2, $h \mapsto \max(2h - 1, 1 - 2h)$, and the output is
     $1 - h$. All weights are $\pm 1$ and $\pm 2$.
 
     Args:
-        depth: The number of hidden layers, from 1 to 52 (beyond, pieces are shorter than the
-            distance of floats).
+        depth: The number of hidden layers, from 1 to 52. (In deeper networks, pieces would be
+            shorter than the distance between floats.)
 
     References:
-        The tent as a deep network is [Tel16].
+        [Tel16] introduced the tent as a deep network.
 
     Examples:
         >>> tent_network(1)([[0.0], [0.25], [0.5], [1.0]]).ravel().tolist()
@@ -48,9 +49,9 @@ def tent_network(depth: int) -> MaxoutNetwork:
 def zigzag_network(dim: int, rank: int, depth: int) -> MaxoutNetwork:
     r"""Return a network with $(2\,rank - 1)^{dim \cdot depth}$ regions on the unit cube.
 
-    Every coordinate goes `depth` times through the same zigzag of $2\,rank - 1$ pieces onto
-    $[0, 1]$, a difference of two maxima of `rank` forms. The width is $2\,dim$, and all weights are
-    exact.
+    Each layer applies the same zigzag function to every coordinate. The zigzag maps each of its
+    $2\,rank - 1$ pieces onto $[0, 1]$, and is a difference of two maxima of `rank` forms. The width
+    is $2\,dim$, and all weights are exact.
 
     Args:
         dim: The dimension, at least 1.
@@ -58,7 +59,7 @@ def zigzag_network(dim: int, rank: int, depth: int) -> MaxoutNetwork:
         depth: The number of hidden layers, at least 1.
 
     Raises:
-        SizeLimitError: If pieces would be shorter than the distance of floats below 1.
+        SizeLimitError: If pieces would be shorter than the distance between floats below 1.
 
     References:
         The construction follows [MPCB14].
@@ -77,15 +78,15 @@ def zigzag_network(dim: int, rank: int, depth: int) -> MaxoutNetwork:
     bits = n * max(depths)
     if bits >= _EXACT_BITS:
         raise SizeLimitError(
-            f"the shortest of {(2 * n_forms - 1) ** n} pieces would have length 2^-{bits}, less "
-            f"than the distance 2^-{_EXACT_BITS} of floats below 1; lower `depth` or `rank`."
+            f"the shortest of {(2 * n_forms - 1) ** n} pieces would have length 2^-{bits}, but "
+            f"floats below 1 have distance 2^-{_EXACT_BITS}. Choose a smaller `depth` or `rank`."
         )
     above, below = _zigzag(depths)
     layers = []
     for index in range(n):
         units = []
         for k in range(n_coordinates):
-            # After the first layer a coordinate arrives as the difference of two units.
+            # After the first layer, a coordinate is the difference of two units.
             carrier = np.zeros(n_coordinates if index == 0 else 2 * n_coordinates)
             if index == 0:
                 carrier[k] = 1.0
@@ -99,7 +100,7 @@ def zigzag_network(dim: int, rank: int, depth: int) -> MaxoutNetwork:
 
 
 def zigzag_regions(dim: int, rank: int, depth: int) -> int:
-    """Return how many regions `zigzag_network(dim, rank, depth)` has on the unit cube.
+    """Return the number of regions of `zigzag_network(dim, rank, depth)` on the unit cube.
 
     Examples:
         >>> zigzag_regions(2, 2, 2), zigzag_regions(1, 4, 3)
@@ -110,7 +111,7 @@ def zigzag_regions(dim: int, rank: int, depth: int) -> int:
 
 
 def leaf_depths(n_leaves: int) -> list[int]:
-    r"""Return depths $a_i$ of the leaves of a balanced binary tree: $\sum_i 2^{-a_i} = 1$.
+    r"""Return the depths $a_i$ of the leaves of a balanced binary tree: $\sum_i 2^{-a_i} = 1$.
 
     Examples:
         >>> leaf_depths(3), leaf_depths(5)
@@ -122,7 +123,7 @@ def leaf_depths(n_leaves: int) -> list[int]:
 
 
 def _zigzag(depths: list[int]) -> tuple[FloatArray, FloatArray]:
-    r"""Return the two maxima of the zigzag through $0, 1, 0, \dots$: forms $(a, c)$ in rows."""
+    r"""Return the forms $(a, c)$ of the two maxima whose difference is the zigzag 0, 1, 0, ..."""
     slopes = [(-1.0) ** k * 2.0**a for k, a in enumerate(depths)]
     kinks = np.cumsum([2.0**-a for a in depths])[:-1]
     above, below = [np.array([slopes[0], 0.0])], [np.zeros(2)]

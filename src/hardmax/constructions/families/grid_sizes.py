@@ -1,4 +1,4 @@
-"""How the heads and units of a shattering transformer are spent, and which sizes are refused."""
+"""The sizes of shattering transformers: the heads and units per coordinate, and size limits."""
 
 from dataclasses import dataclass
 
@@ -14,14 +14,14 @@ EXACT = 2**53
 
 @dataclass(frozen=True)
 class GridSizes:
-    r"""How the heads of a layer are spent on coordinates.
+    r"""The distribution of the heads of a layer over the coordinates.
 
     Attributes:
         n_keys: The number of keys $N$ of every head.
         n_heads: The number of heads $H$.
-        n_coordinates: How many coordinates are cut.
-        has_bias: Whether heads have a query bias; if not, the last coordinate of the stream, one
-            more than `n_coordinates`, is 1 and takes its place.
+        n_coordinates: The number of coordinates that are cut.
+        has_bias: Whether heads have a query bias. If not, the stream has one more coordinate, which
+            is 1 and replaces the bias.
     """
 
     n_keys: int
@@ -36,12 +36,12 @@ class GridSizes:
 
     @property
     def heads_each(self) -> int:
-        """The number $m$ of heads for each coordinate; the rest is idle."""
+        """The number $m$ of heads for each coordinate; the remaining heads are idle."""
         return self.n_heads // self.n_coordinates
 
     @property
     def n_cells(self) -> int:
-        """The number $n$ of parts of each coordinate."""
+        """The number $n$ of parts into which each coordinate is cut."""
         return 1 + self.heads_each * (self.n_keys - 1)
 
     @property
@@ -53,7 +53,7 @@ class GridSizes:
 def read_shattering(
     n_keys: int, dim: int, depth: int, d_ff: int, n_heads: int | None, *, has_bias: bool
 ) -> tuple[GridSizes, int, int]:
-    """Read all sizes: the grid, the number of pieces of each fold, and the depth."""
+    """Read and check all sizes: the grid, the number of pieces of each fold, and the depth."""
     sizes, depth = read_grid(n_keys, dim, depth, n_heads, has_bias=has_bias)
     d_ff = integer("d_ff", d_ff, at_least=2 * sizes.n_coordinates)
     return sizes, 2 * (d_ff // (2 * sizes.n_coordinates)), depth
@@ -62,7 +62,7 @@ def read_shattering(
 def read_grid(
     n_keys: int, dim: int, depth: int, n_heads: int | None, *, has_bias: bool
 ) -> tuple[GridSizes, int]:
-    """Read the sizes of the attention part: the grid and the depth."""
+    """Read and check the sizes of the attention part: the grid and the depth."""
     n_keys = integer("n_keys", n_keys, at_least=1)
     dim = integer("dim", dim, at_least=1 if has_bias else 2)
     depth = integer("depth", depth, at_least=1)
@@ -74,7 +74,7 @@ def read_grid(
 
 
 def refuse_grid(sizes: GridSizes, depth: int, d_ff: int = 0) -> None:
-    """Refuse a transformer over a fixed memory that is too large to build."""
+    """Raise an error if a transformer with a fixed memory is too large to build."""
     head = 3 * (sizes.dim + sizes.n_keys) + OBJECT_NUMBERS
     units = 2 * (sizes.dim + 1) * d_ff + OBJECT_NUMBERS
     given = {"n_keys": sizes.n_keys, "dim": sizes.dim, "depth": depth}
@@ -83,17 +83,17 @@ def refuse_grid(sizes: GridSizes, depth: int, d_ff: int = 0) -> None:
 
 
 def read_flag(name: str, value: bool) -> bool:
-    """Read a bool; a number is refused."""
+    """Read a bool; a number raises an error."""
     if not isinstance(value, bool | np.bool_):
         raise DtypeError(f"`{name}` must be True or False; got {value!r}.")
     return bool(value)
 
 
 def require_exact_keys(sizes: GridSizes, numerator: int, denominator: int) -> None:
-    """Refuse sizes whose integer keys float64 cannot all hold."""
+    """Raise an error if an integer key is not exact in float64."""
     largest = max(numerator, denominator * sizes.n_cells) * sizes.n_keys
     if largest > EXACT:
         raise ArgumentError(
-            "`n_keys`, `n_heads` and `depth` must leave the keys below 2^53, so that float64 holds "
-            f"them; got sizes with keys up to {float(largest):.3g}."
+            "`n_keys`, `n_heads` and `depth` must keep the keys below 2^53, so that they are exact "
+            f"in float64; got sizes with keys up to {float(largest):.3g}."
         )

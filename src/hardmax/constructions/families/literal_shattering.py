@@ -1,9 +1,10 @@
-r"""The construction of Appendix F of [SL26] with the numbers it names, rounded to float64.
+r"""The construction of Appendix F of [SL26], with its weights rounded to float64.
 
-On paper its cells number $(N^d (2w)^d)^L$. The first unit of the sawtooth has its kink exactly on
-the routing walls, so once $j/N$ or $k/2w$ is rounded the two part, by about $10^{-17}$, and slivers
-between them are cells of their own: the stored model has more cells than the formula, and sometimes
-fewer different maps than cells. `shattering_transformer` is free of this.
+In exact arithmetic it has $(N^d (2w)^d)^L$ cells. The first unit of the sawtooth has its kink
+exactly on the routing walls. If $j/N$ or $k/2w$ is rounded, kink and wall separate by about
+$10^{-17}$, and the slivers between them are additional cells. Hence the stored model has more cells
+than the formula predicts, and sometimes fewer affine maps than cells. `shattering_transformer`
+avoids this problem.
 """
 
 import numpy as np
@@ -16,26 +17,27 @@ from hardmax.models.transformers import Block, FeedForward, HardTransformer
 def literal_shattering_transformer(
     n_keys: int, dim: int, depth: int, d_ff: int, *, centred: bool = True
 ) -> HardTransformer:
-    r"""Return the transformer of Theorem V.7 of [SL26], weights as in its proof, $H = d$ heads.
+    r"""Return the transformer of Theorem V.7 of [SL26] with $H = d$ heads, as in its proof.
 
-    Head $h$ has the query $(x_h, 1)$. If `centred`, keys are $(p_j, -\frac12 p_j^2)$ with $p_j =
-    (j + \frac12)/N$, values $-p_j$, and the feed-forward part computes $s(Ny + \frac12)$, as
-    printed. If not, cells are moved to the origin, not their centres: keys $(j, -\sum_{i<j}
-    \frac{1+i}N)$, values $-j/N$, and $s(Ny)$. Every number is rounded to float64.
+    Head $h$ has the query $(x_h, 1)$. If `centred`, the layer moves the centre of each cell to the
+    origin, as printed: keys are $(p_j, -\frac12 p_j^2)$ with $p_j = (j + \frac12)/N$, values are
+    $-p_j$, and the feed-forward part computes $s(Ny + \frac12)$. Otherwise, it moves the corner of
+    each cell to the origin: keys are $(j, -\sum_{i<j} \frac{1+i}N)$, values are $-j/N$, and the
+    feed-forward part computes $s(Ny)$. Every number is rounded to float64.
 
-    If $N$ and $w$ are powers of two (and numbers small enough) nothing is rounded and the count is
-    $\big(N^d (2w)^d\big)^L$; otherwise it is usually larger.
+    If $N$ and $w$ are powers of two and the numbers are small enough, nothing is rounded, and the
+    number of cells is $\big(N^d (2w)^d\big)^L$. Otherwise it is usually larger.
 
     Args:
         n_keys: The number of keys $N \ge 1$.
         dim: The dimension $d \ge 1$.
         depth: The number of blocks $L \ge 1$.
-        d_ff: The feed-forward width, at least $2d$; $w = \lfloor d_{ff}/2d\rfloor$, and units
-            left over are not built.
-        centred: Which of the two forms.
+        d_ff: The feed-forward width, at least $2d$, with $w = \lfloor d_{ff}/2d\rfloor$. Remaining
+            units are omitted.
+        centred: Whether to move centres instead of corners to the origin.
 
     Raises:
-        DtypeError: If a size is not an integer or the flag not a bool.
+        DtypeError: If a size is not an integer, or the flag is not a bool.
         ArgumentError: If a size is out of range.
         SizeLimitError: If there would be more than $2^{28}$ numbers to store.
 
@@ -43,7 +45,7 @@ def literal_shattering_transformer(
         [SL26] Appendix F.
 
     Examples:
-        Three keys and one tooth: 1296 regions on paper.
+        With three keys and one tooth, the formula predicts 1296 regions:
 
         >>> from hardmax import Box, enumerate_regions
         >>> square = Box([0, 0], [1, 1])

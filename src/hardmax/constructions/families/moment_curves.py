@@ -1,21 +1,23 @@
-r"""Keys on the moment curve, of which every small set can win together.
+r"""Keys on the moment curve, for which every small set of keys can win together.
 
 $$\gamma(t) = (t, t^2, \dots, t^d), \qquad t = \dots, -1, 0, 1, 2, \dots$$
 
-*Theorem.* Let $S$ be a set of $\kappa$ of $N$ keys. (a) If $2\kappa \le d$ or $N - 1 \le d$, some
-$x$ makes $S$ the $\kappa$ winners of the scores $\langle x, \gamma(t_j) \rangle$. (b) With the
-scores $\langle x, \gamma(t_j)\rangle - t_j^{d+1}$ this holds if $2\kappa \le d + 1$ or
-$N - 1 \le d$. (c) The same two hold for the losers, in (b) with $+ t_j^{d+1}$.
+*Theorem.* Let $S$ be a set of $\kappa$ of $N$ keys. (a) If $2\kappa \le d$ or $N - 1 \le d$, then
+for some $x$, the set $S$ consists of the $\kappa$ winners for the scores
+$\langle x, \gamma(t_j) \rangle$. (b) For the scores $\langle x, \gamma(t_j)\rangle - t_j^{d+1}$,
+this holds if $2\kappa \le d + 1$ or $N - 1 \le d$. (c) Both statements also hold for the losers
+instead of the winners, with $+ t_j^{d+1}$ in (b).
 
 *Proof.* The polynomial $f(t) = -\prod_{j\in S}(t - t_j)^2$ is 0 on $S$ and negative at the other
-keys. If $2\kappa \le d$ it is a linear form of $\gamma(t)$ plus a constant, which is the same for
-all keys; a large multiple of the form also outweighs any offsets. If $2\kappa = d + 1$ it is a form
-plus a constant plus $-t^{d+1}$. For the losers take $-f$. If $N - 1 \le d$ the keys are affinely
-independent (Vandermonde) and forms take any values on them. $\square$
+keys. If $2\kappa \le d$, it is a linear form of $\gamma(t)$ plus a constant, which is the same for
+all keys; a large multiple of this form also dominates any offsets. If $2\kappa = d + 1$, it is a
+linear form plus a constant plus $-t^{d+1}$. For the losers, take $-f$. If $N - 1 \le d$, the keys
+are affinely independent (Vandermonde), so linear forms plus constants take arbitrary values on
+them. $\square$
 
-So all $\binom Nk$ sets of $k$ winners occur if $d \ge \min(2\kappa, N - 1)$ without bias and
-$d \ge \min(2\kappa - 1, N - 1)$ with bias, $\kappa = \min(k, N - k)$: where $k > N - k$, look at
-the losers.
+Let $\kappa = \min(k, N - k)$. If $k > N - k$, apply the theorem to the losers. Hence all
+$\binom Nk$ sets of $k$ winners occur if $d \ge \min(2\kappa, N - 1)$ (without bias) or
+$d \ge \min(2\kappa - 1, N - 1)$ (with bias).
 """
 
 import numpy as np
@@ -30,16 +32,16 @@ from hardmax.typing import FloatArray
 def moment_curve(n_points: int, dim: int) -> FloatArray:
     r"""Return points $(t, t^2, \dots, t^d)$ for consecutive integers $t$ around 0.
 
-    As keys of a bias-free top-$k$ head they have all $\binom Nk$ sets of winners if `dim` is at
-    least $\min(2k, 2(N-k), N-1)$: the proof is at the head of this module. Their convex hull is
-    the cyclic polytope.
+    For these points as keys of a bias-free top-$k$ head, all $\binom Nk$ sets of winners occur if
+    `dim` is at least $\min(2k, 2(N-k), N-1)$; the proof is at the top of this module. Their convex
+    hull is a cyclic polytope.
 
     Args:
         n_points: The number of points $N \ge 1$.
         dim: The dimension $d \ge 1$.
 
     Returns:
-        Shape `(n_points, dim)`.
+        The points, shape `(n_points, dim)`.
 
     Raises:
         DtypeError: If a size is not an integer.
@@ -68,14 +70,14 @@ def moment_curve(n_points: int, dim: int) -> FloatArray:
 def moment_curve_forms(n_keys: int, dim: int, *, losers: bool = False) -> AffineForms:
     r"""Return scores $\langle x, (t, \dots, t^d)\rangle \mp t^{d+1}$ for integers $t$ around 0.
 
-    The offsets save one dimension: with the minus sign all $\binom Nk$ sets of $k$ winners occur if
-    $d \ge \min(2k - 1, N - 1)$, with the plus sign all sets of $N - k$ losers if
-    $d \ge \min(2(N-k) - 1, N - 1)$. The proof is at the head of this module.
+    The offsets save one dimension. With the minus sign, all $\binom Nk$ sets of $k$ winners occur
+    if $d \ge \min(2k - 1, N - 1)$. With the plus sign, all sets of $N - k$ losers occur if
+    $d \ge \min(2(N-k) - 1, N - 1)$. The proof is at the top of this module.
 
     Args:
         n_keys: The number of forms $N \ge 1$.
         dim: The dimension $d \ge 1$.
-        losers: Whether the sign is plus, which serves $2k \ge N$ best.
+        losers: Whether to use the plus sign, which is better if $2k \ge N$.
 
     Raises:
         DtypeError: If a size is not an integer.
@@ -86,7 +88,7 @@ def moment_curve_forms(n_keys: int, dim: int, *, losers: bool = False) -> Affine
         [Zie95].
 
     Examples:
-        All pairs of 7 keys in space, where without offsets only 15 of the 21 occur:
+        All 21 pairs of 7 keys occur in three dimensions; without offsets, only 15 of them do:
 
         >>> from hardmax import PowerDiagram
         >>> from hardmax.tropical import order_k_diagram
@@ -96,8 +98,8 @@ def moment_curve_forms(n_keys: int, dim: int, *, losers: bool = False) -> Affine
         >>> order_k_diagram(PowerDiagram.from_keys(forms.slopes), 2).n_cells
         15
 
-        With concave scores the middle one of three keys is never the only loser, with convex ones
-        it is:
+        With concave scores, the middle one of three keys is never the only loser. With convex
+        scores, it can be:
 
         >>> [
         ...     order_k_diagram(PowerDiagram.from_keys(forms.slopes, forms.offsets), 2).n_cells
@@ -115,11 +117,11 @@ def moment_curve_forms(n_keys: int, dim: int, *, losers: bool = False) -> Affine
 
 def _powers(name: str, n_points: int, dim: int, highest: int) -> FloatArray:
     largest = n_points // 2
-    # The size first: computing a power only to refuse it could take forever.
+    # Check the size first, because computing a huge power could take forever.
     if (largest.bit_length() - 1) * highest > 53 or largest**highest > 2**53:
         raise ArgumentError(
-            f"`{name}` must leave its powers below 2^53, so that float64 holds them; got "
-            f"{n_points}, with {largest}^{highest}."
+            f"`{name}` must keep all powers below 2^53, so that they are exact in float64; got "
+            f"{n_points}, which requires {largest}^{highest}."
         )
     refuse_size(n_points * highest, **{name: n_points}, dim=dim)
     t = np.arange(-((n_points - 1) // 2), largest + 1, dtype=np.int64)

@@ -1,4 +1,4 @@
-r"""A hard transformer on the plane, without bias, that has as many cells as its shape allows."""
+r"""A bias-free hard transformer on the plane with the maximum number of cells for its shape."""
 
 from math import ceil, log2, pi, sin
 
@@ -9,31 +9,34 @@ from hardmax.models.heads import AttentionHead
 from hardmax.models.transformers import Block, HardTransformer
 
 _LARGEST = 10_000
-"""Walls are turned by rounding by about $10^{-16} N$, and lie $2\\pi/(NH)$ apart."""
+"""The largest numbers of keys and heads. Rounding turns walls by about $10^{-16} N$, and the angle
+between walls is $2\\pi/(NH)$."""
 
 
 def rotating_transformer(n_keys: int, n_heads: int, depth: int) -> HardTransformer:
     r"""Return a transformer on the plane with $(NH)^L$ cells, regions and affine maps.
 
-    The blocks have $H$ heads with $N$ keys each, a residual connection, no bias and no
-    feed-forward part. No such model has more: one layer has at most $NH$ cells (`cells_bias_free`),
-    and every block multiplies the number by at most that (`transformer_upper`).
+    The blocks have $H$ heads with $N$ keys each and a residual connection, but no bias and no
+    feed-forward part. This is the maximum for such models: one layer has at most $NH$ cells
+    (`cells_bias_free`), and each further block multiplies the number by at most $NH$
+    (`transformer_upper`).
 
-    *Construction and proof.* Head $h$ of every block has the corners of a regular $N$-gon as keys,
-    turned by $2\pi h/(NH)$, and the values $-\rho_l k_j$ in block $l$. Its walls are $N$ rays, and
-    those of all heads are $NH$ rays at equal angles. So the cells are $NH$ equal sectors. In a
-    sector with bisector $y$, $|y| = 1$, the winners are $H$ neighbours among all $NH$ keys, placed
-    symmetrically about $y$, with sum $Ry$, $R = \sin(\pi/N)/\sin(\pi/NH)$. The block moves the
-    sector by $-\rho_l R y$, and then it contains the disc about 0 with radius $\rho_l R \sigma$,
-    $\sigma = \sin(\pi/NH)$. Let $\rho_{l+1} \le \rho_l \sigma/2$. Suppose every cell of the first
-    $l$ blocks has an image that contains the disc about 0 with radius $\rho_l R\sigma$. This disc
-    contains that about $\rho_{l+1} R y$ with radius $\rho_{l+1} R \sigma$, for each of the $NH$
-    bisectors $y$ of the next block, since $\rho_{l+1} R (1 + \sigma) \le \rho_l R \sigma$. So every
-    cell is cut into $NH$ cells, and the image of each contains the disc about 0 with radius
-    $\rho_{l+1} R \sigma$. The affine maps are translations by $-\sum_l \rho_l R y_l$. Two of them
-    whose first difference is in block $l$ differ by at least $2 \rho_l R \sigma$ there, and by less
-    than that in all later blocks together. $\square$ Here $\rho_{l+1} \le \rho_l\sigma/4$, and all
-    inequalities are strict by a margin that is large against the rounding of the keys.
+    *Construction and proof.* The keys of head $h$ are the corners of a regular $N$-gon, rotated by
+    $2\pi h/(NH)$; the values in block $l$ are $-\rho_l k_j$. The walls of a head are $N$ rays, and
+    the walls of all heads are $NH$ rays at equal angles. Hence the cells are $NH$ equal sectors. In
+    a sector with bisector $y$, $|y| = 1$, the winners are $H$ neighbours among all $NH$ keys, which
+    lie symmetrically about $y$ and have the sum $Ry$ with $R = \sin(\pi/N)/\sin(\pi/NH)$. The block
+    moves the sector by $-\rho_l R y$. The moved sector contains the disc about 0 of radius
+    $\rho_l R \sigma$ with $\sigma = \sin(\pi/NH)$. Let $\rho_{l+1} \le \rho_l \sigma/2$. Suppose
+    that the image of every cell of the first $l$ blocks contains the disc about 0 of radius
+    $\rho_l R\sigma$. For each of the $NH$ bisectors $y$ of the next block, this disc contains the
+    disc about $\rho_{l+1} R y$ of radius $\rho_{l+1} R \sigma$, since
+    $\rho_{l+1} R (1 + \sigma) \le \rho_l R \sigma$. Hence the next block cuts every cell into $NH$
+    cells, and the image of each contains the disc about 0 of radius $\rho_{l+1} R \sigma$. The
+    affine maps are translations by $-\sum_l \rho_l R y_l$. If two of them first differ in block
+    $l$, they differ by at least $2 \rho_l R \sigma$ there, and by less than that in all later
+    blocks together. $\square$ The implementation uses $\rho_{l+1} \le \rho_l\sigma/4$, so that all
+    inequalities hold with a margin that is large compared with the rounding of the keys.
 
     Args:
         n_keys: The number of keys $N$ of every head, from 2 to 10000.
@@ -41,8 +44,8 @@ def rotating_transformer(n_keys: int, n_heads: int, depth: int) -> HardTransform
         depth: The number of blocks $L \ge 1$.
 
     Raises:
-        HardmaxError: If a size is not an integer in its range, or the last block would be too
-            small for float64.
+        HardmaxError: If a size is not an integer in its range, or if `depth` is so large that the
+            values of the last block would be too small for float64.
 
     Examples:
         >>> from hardmax import WholeSpace, enumerate_regions

@@ -1,14 +1,14 @@
-r"""Zigzags as feed-forward layers: the folds of the shattering transformers.
+r"""Zigzag functions as feed-forward layers: the folds of the shattering transformers.
 
 The zigzag with $q$ pieces of slope $\pm 1$ is $\zeta(z) = \min_{k \text{ even}} |z - k|$ for
-$0 \le z \le q$. As a sum of ReLU units,
+$0 \le z \le q$. As a sum of ReLU units, it is
 
 $$\zeta(z) = z + 2\sum_{k=1}^{q-1} (-1)^k \,\mathrm{relu}(z - k).$$
 
-Lemma F.2 of [SL26] writes the first term as $\mathrm{relu}(z)$, a unit whose kink lies at the
-border of the interval. Where a routing wall comes to lie on the same border and weights are
-rounded, thin cells appear between the two. Here the first unit is $\mathrm{relu}(y + 1) - 1 = y$,
-whose kink is far away.
+Lemma F.2 of [SL26] writes the first term as $\mathrm{relu}(z)$, a unit whose kink is an end of the
+interval. If a routing wall has the same position and weights are rounded, thin cells appear between
+the kink and the wall. Here the first unit is $\mathrm{relu}(y + 1) - 1 = y$, whose kink is far
+away.
 """
 
 import numpy as np
@@ -20,13 +20,15 @@ from hardmax.models.transformers import FeedForward
 
 
 def sawtooth(n_teeth: int) -> FeedForward:
-    r"""Return Lemma F.2 of [SL26] literally: $w$ teeth on $[0, 1]$ with $2w$ units.
+    r"""Return the sawtooth of Lemma F.2 of [SL26]: $w$ teeth on $[0, 1]$ with $2w$ units.
+
+    The function
 
     $$s(x) = 2w\,\mathrm{relu}(x) + 4w\sum_{k=1}^{2w-1}(-1)^k\,
       \mathrm{relu}\big(x - \tfrac{k}{2w}\big)$$
 
-    maps each interval $[\frac{k}{2w}, \frac{k+1}{2w}]$ onto $[0, 1]$. Exact in float64 if $w$ is a
-    power of two; `folding_layer` is exact for every number of pieces.
+    maps each interval $[\frac{k}{2w}, \frac{k+1}{2w}]$ onto $[0, 1]$. The weights are exact in
+    float64 if $w$ is a power of two; `folding_layer` is exact for every number of pieces.
 
     Args:
         n_teeth: The number of teeth $w \ge 1$.
@@ -59,26 +61,26 @@ def folding_layer(
 ) -> FeedForward:
     r"""Return a layer that folds $[0, 1/n]$ onto $[0, b]$ in $q$ pieces, coordinate by coordinate.
 
-    On the first coordinates the output (with $y$ added to it if `residual`) is
-    $b\, \zeta(q n y_i)$, made of the units $\mathrm{relu}(y_i + 1)$ and $\mathrm{relu}(q n y_i -
-    k)$ for $0 < k < q$. All weights are integers. The other coordinates are passed on if
-    `residual`, and become the constant 1 if not; units beyond those needed are always off.
+    On the first coordinates, the output (including the added $y$ if `residual`) is
+    $b\, \zeta(q n y_i)$, a combination of the units $\mathrm{relu}(y_i + 1)$ and
+    $\mathrm{relu}(q n y_i - k)$ for $0 < k < q$. All weights are integers. The other coordinates do
+    not change if `residual`; otherwise they become the constant 1. Unneeded units are always off.
 
     Args:
-        n_coordinates: How many coordinates are folded.
-        n_pieces: The $q \ge 1$.
-        n_cells: The $n \ge 1$.
-        height: The $b \ge 1$.
+        n_coordinates: The number of coordinates that are folded.
+        n_pieces: The number of pieces $q \ge 1$.
+        n_cells: The number $n \ge 1$, the inverse length of the interval.
+        height: The height $b \ge 1$.
         dim: The width of the stream, at least `n_coordinates`.
         d_ff: The number of units, at least `n_coordinates * n_pieces`.
-        residual: Whether the block adds $y$ itself.
+        residual: Whether the layer has a residual connection, that is, the block adds $y$.
 
     Raises:
         DtypeError: If a size is not an integer.
         ArgumentError: If a size is out of range, or so large that float64 would round a weight.
 
     Examples:
-        Three pieces for the interval $[0, 1]$, and a unit that is left over:
+        A fold of $[0, 1]$ into three pieces, with one unneeded unit:
 
         >>> layer = folding_layer(1, 3, 1, 1, dim=1, d_ff=4, residual=False)
         >>> from hardmax import Block, HardTransformer
@@ -95,8 +97,9 @@ def folding_layer(
     largest = max(height * n_pieces * n_cells, 2 * height)
     if largest > 2**53:
         raise ArgumentError(
-            "`height`, `n_pieces` and `n_cells` must leave the weights below 2^53, so that "
-            f"float64 holds them; got {height}, {n_pieces} and {n_cells}, which need {largest:.3g}."
+            "`height`, `n_pieces` and `n_cells` must keep the weights below 2^53, so that they are "
+            f"exact in float64; got {height}, {n_pieces} and {n_cells}, which require a weight of "
+            f"{largest:.3g}."
         )
     refuse_size(2 * (dim + 1) * d_ff + dim, dim=dim, d_ff=d_ff)
     w_in, b_in = np.zeros((dim, d_ff)), np.full(d_ff, -1.0)

@@ -1,28 +1,29 @@
-r"""Shattering by self-attention: all tokens pass through the same blocks, and the keys survive.
+r"""Shattering by self-attention: all tokens pass through the same blocks, but the keys persist.
 
 Theorem V.7 of [SL26] counts the regions of a token whose memory is the same in every layer. In a
-transformer the memory is the other tokens, and each block changes them too. If a key is read from
-the coordinates that the block folds, the construction destroys itself: token $j$ finds its own key
-nearest, the residual connection subtracts $p_j$ from $p_j$, and the fold sends the result to
-$s(\frac12)$, the same number for every $j$. From the second block on all keys agree in what the
-query multiplies, and one of them wins everywhere (`collapsing_self_attention`).
+transformer, the memory consists of the other tokens, and each block changes them too. If a key is
+computed from the coordinates that the block folds, the construction fails: the winning key of token
+$j$ is its own, so the attention subtracts $p_j$ from $p_j$, and the fold maps the result to
+$s(\frac12)$, the same number for every $j$. From the second block on, all keys agree in the entry
+that the query multiplies, so one key wins everywhere (`collapsing_self_attention`).
 
 *Repair.* Let token $t = 0, \dots, N - 1$ store $t$, $\binom t2$ and $1$ in three coordinates that
-are read by every head and written by none, and let the folded coordinates of all tokens but the
-last start at 0. The last token holds the input. Head $g$ of coordinate $i$ has
+every head reads and no head writes, and let the folded coordinates of all tokens except the last
+start at 0. The last token holds the input. Head $g$ of coordinate $i$ has
 
-$$q = (x_i, 1), \qquad k_t = \big(t, \, -(1+g)\,t - m \tbinom t2\big), \qquad v_t = -t\,e_i,$$
+$$q = (x_i, 1), \qquad k_t = \big(t, \, -(1+g)\,t - m \tbinom t2\big), \qquad v_t = -t\,e_i.$$
 
-linear functions of a token, with which it cuts as in `grid_heads`. *No mask is needed:* the key of
-the last token is read from what it stores, not from the input, so its score is affine in the input
-like every other, and it serves as key $N - 1$. *The context never moves:* a token whose folded
-coordinates are 0 has the query $(0, 1)$, token 0 wins in every head (the second entry of $k_t$ is
-negative for $t > 0$), its value is 0, and the fold of 0 is 0. So in every block the last token sees
-the same keys and values, and its map is that of `shattering_transformer`. $\square$
+These are linear functions of a token, and the head cuts the coordinate as in `grid_heads`. *No mask
+is needed:* the key of the last token depends only on its stored coordinates, not on the input.
+Hence its score is affine in the input like every other score, and it serves as key $N - 1$. *The
+context does not change:* a token whose folded coordinates are 0 has the query $(0, 1)$, so token 0
+wins in every head (the second entry of $k_t$ is negative for $t > 0$). Its value is 0, and the fold
+of 0 is 0. Hence the last token sees the same keys and values in every block, and its map is that of
+`shattering_transformer`. $\square$
 
-With $N$ tokens in all, width $D = d + 3$ and $d_k = 2$ the number of regions is therefore the same
-as with a fixed memory of $N$ keys. A query bias would save the coordinate that stores 1. Under a
-causal mask nothing changes: token 0 is visible to all, and all are visible to the last.
+Therefore, with $N$ tokens, width $D = d + 3$ and $d_k = 2$, the number of regions is the same as
+with a fixed memory of $N$ keys. A query bias would save the coordinate that stores 1. A causal mask
+makes no difference: token 0 is visible to all tokens, and all tokens are visible to the last.
 """
 
 import numpy as np
@@ -54,32 +55,32 @@ def shattering_self_attention(
 ) -> TokenTransformer:
     r"""Return a self-attention network with `shattering_count` regions on the unit cube.
 
-    Input $x \in [0, 1]^d$ enters the last of $N$ tokens, all tokens pass through the same blocks
-    with residual connections, and the first $d$ coordinates of the last token are the output. Its
-    cells, regions and affine maps number exactly
+    The input $x \in [0, 1]^d$ is stored in the last of $N$ tokens. All tokens pass through the same
+    blocks with residual connections, and the first $d$ coordinates of the last token are the
+    output. The numbers of cells, regions and affine maps are all exactly
 
     $$\Big( \big(1 + \lfloor H/d \rfloor (N-1)\big)^d \, (2 \lfloor d_{ff}/2d\rfloor)^d \Big)^L .$$
 
-    All weights are integers. There is no mask (or a causal one) and no query bias; the proof is at
-    the head of this module.
+    All weights are integers. There is no mask (or a causal one) and no query bias. The proof is at
+    the top of this module.
 
     Args:
-        n_tokens: The number of tokens $N \ge 1$, the one that holds the input included.
+        n_tokens: The number of tokens $N \ge 1$, including the token that holds the input.
         dim: The dimension $d \ge 1$ of the input.
         depth: The number of blocks $L \ge 1$.
         d_ff: The feed-forward width, at least $2d$.
-        n_heads: The number of heads per block, at least $d$; None for $d$.
-        width: The width $D$ of a token, at least $d + 3$; None for $d + 3$. With $D = 2H$ heads
+        n_heads: The number of heads per block, at least $d$. By default, $d$.
+        width: The width $D$ of a token, at least $d + 3$. By default, $d + 3$. With $D = 2H$, heads
             have the usual size $d_k = D/H$.
-        causal: Whether tokens attend to themselves and earlier ones only.
+        causal: Whether tokens attend only to themselves and to earlier tokens.
 
     Raises:
-        DtypeError: If a size is not an integer or the flag not a bool.
+        DtypeError: If a size is not an integer, or the flag is not a bool.
         ArgumentError: If a size is out of range, or so large that float64 would round a weight.
         SizeLimitError: If there would be more than $2^{28}$ numbers to store.
 
     References:
-        [SL26] Theorem V.7, made true for self-attention.
+        [SL26] Theorem V.7, corrected for self-attention.
 
     Examples:
         >>> from hardmax import Box, enumerate_regions
@@ -119,14 +120,15 @@ def shattering_self_attention(
 
 
 def collapsing_self_attention(n_keys: int, dim: int, depth: int, d_ff: int) -> TokenTransformer:
-    r"""Return what the proof of Theorem V.7 of [SL26] becomes when the context is updated too.
+    r"""Return the construction of Theorem V.7 of [SL26] with a context that is updated too.
 
     Context token $j$ holds its position $p_j = j + \frac12$ in the $d$ coordinates that are folded,
-    and $p_j^2$ and 1 in two more; the last token holds $n x$, and nobody attends to it (its own
-    key would give a quadratic score). Head $i$ has $q = (x_i, 1)$, $k_j = (p_j, -\frac12 p_j^2)$
-    and $v_j = -p_j$, all read from the tokens, and the fold acts on $y + \frac12$. One block does
-    what it should. After it every context token holds $s(\frac12)$, so all keys have the same first
-    entry, key 0 wins everywhere, and no later block routes at all.
+    and $p_j^2$ and 1 in two more. The last token holds $n x$, and no token attends to it, because
+    its own key would have a quadratic score. Head $i$ has $q = (x_i, 1)$,
+    $k_j = (p_j, -\frac12 p_j^2)$ and $v_j = -p_j$, all computed from the tokens, and the fold acts
+    on $y + \frac12$. The first block works as intended. After it, every context token holds
+    $s(\frac12)$, so all keys have the same first entry, key 0 wins everywhere, and later blocks do
+    not route.
 
     The two extra coordinates are left alone by the feed-forward part, and kinks are kept away from
     walls, so nothing else goes wrong.
@@ -143,7 +145,7 @@ def collapsing_self_attention(n_keys: int, dim: int, depth: int, d_ff: int) -> T
         SizeLimitError: If there would be more than $2^{28}$ numbers to store.
 
     Examples:
-        Two blocks with one tooth and 4 keys: $(4 \cdot 2)^2 = 64$ regions are claimed.
+        For two blocks with one tooth and 4 keys, the theorem claims $(4 \cdot 2)^2 = 64$ regions.
 
         >>> from hardmax import Box, enumerate_regions
         >>> [enumerate_regions(collapsing_self_attention(4, 1, L, 2), Box([0], [1])).n_regions
@@ -171,7 +173,7 @@ def collapsing_self_attention(n_keys: int, dim: int, depth: int, d_ff: int) -> T
     for layer in range(depth):
         height = 1 if layer == depth - 1 else n_keys
         folds = folding_layer(dim, n_pieces, 1, height, dim=width, d_ff=d_ff, residual=True)
-        blocks.append(TokenBlock(heads, _shifted(folds, dim)))
+        blocks.append(TokenBlock(heads, _shift_folds(folds, dim)))
     embedding = np.zeros((dim, n_keys + 1, width))
     embedding[np.arange(dim), -1, np.arange(dim)] = n_keys
     mask = np.ones((n_keys + 1, n_keys + 1), dtype=bool)
@@ -181,7 +183,7 @@ def collapsing_self_attention(n_keys: int, dim: int, depth: int, d_ff: int) -> T
 
 
 def _refuse_tokens(sizes: GridSizes, width: int, depth: int, d_ff: int, **tokens: int) -> None:
-    """Refuse a transformer on tokens that is too large to build; `tokens` names their number."""
+    """Raise an error if a transformer on tokens is too large; `tokens` names their number."""
     n_tokens = 1 + sizes.n_keys
     embedding = (sizes.n_coordinates + 1) * n_tokens * width
     heads = sizes.n_heads * (6 * width + OBJECT_NUMBERS)
@@ -199,7 +201,7 @@ def _refuse_tokens(sizes: GridSizes, width: int, depth: int, d_ff: int, **tokens
 
 
 def _stored_head(sizes: GridSizes, index: int, width: int) -> TokenHead:
-    """A head that reads its keys from what the tokens store; an idle one gives 0."""
+    """Return a head whose keys are the stored coordinates of tokens; an idle head returns 0."""
     dim = sizes.n_coordinates
     g, coordinate = divmod(index, dim)
     number, triangular, one = dim, dim + 1, dim + 2
@@ -213,10 +215,10 @@ def _stored_head(sizes: GridSizes, index: int, width: int) -> TokenHead:
     return TokenHead(query, key, value, output)
 
 
-def _shifted(folds: FeedForward, dim: int) -> FeedForward:
+def _shift_folds(folds: FeedForward, dim: int) -> FeedForward:
     r"""Fold $y + \frac12$ in place of $y$ on the first `dim` coordinates."""
     half: FloatArray = np.where(np.arange(folds.dim) < dim, 0.5, 0.0)
     assert folds.b_in is not None
     assert folds.b_out is not None
-    # The unit that makes up for the residual connection subtracts the half as well.
+    # The unit that compensates the residual connection subtracts the half as well.
     return FeedForward(folds.w_in, folds.b_in + half @ folds.w_in, folds.w_out, folds.b_out + half)

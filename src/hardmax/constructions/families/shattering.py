@@ -1,47 +1,51 @@
-r"""Transformers with as many linear regions on the cube as the lower bounds promise.
+r"""Transformers that attain the lower bounds on the number of linear regions on the cube.
 
-One block works on all coordinates alike. With $m = \lfloor H/d\rfloor$ heads and $2w$ units for
-each, $w = \lfloor d_{ff}/2d \rfloor$, and $n = 1 + m(N-1)$, the heads subtract $\lfloor
-nx\rfloor/n$ from $x \in [0, 1]$ (`grid_heads`) and the feed-forward layer folds $[0, 1/n]$ onto
-$[0, b]$ in $2w$ pieces (`folding_layer`). Every one of the $2wn$ pieces of the block maps an
-interval onto $[0, b]$, where $b = n$, and $b = 1$ in the last block. Later blocks work on $[0, n]$
-likewise, with walls at the integers, so that only the first block needs the numbers $j/n$.
+Every block treats all coordinates alike. Each coordinate has $m = \lfloor H/d\rfloor$ heads and
+$2w$ units, $w = \lfloor d_{ff}/2d \rfloor$. With $n = 1 + m(N-1)$, the heads subtract
+$\lfloor nx\rfloor/n$ from $x \in [0, 1]$ (`grid_heads`), and the feed-forward layer folds
+$[0, 1/n]$ onto $[0, b]$ in $2w$ pieces (`folding_layer`). Hence a block has $2wn$ pieces, and each
+maps an interval onto $[0, b]$, where $b = 1$ in the last block and $b = n$ in all others. Later
+blocks work likewise on $[0, n]$, with walls at the integers, so that only the first block needs the
+numbers $j/n$.
 
-*Theorem.* If $n$ is a power of two, or $m (2wn)^L < 2^{54}$, the stored weights have exactly
+*Theorem.* If $n$ is a power of two, or $m (2wn)^L < 2^{54}$, the model with the stored weights has
+exactly
 
 $$\Big( \big(1 + m(N-1)\big)^d \, (2w)^d \Big)^L$$
 
-cells on $[0, 1]^d$, as many regions, and as many different affine maps.
+cells on $[0, 1]^d$, and the numbers of regions and of affine maps are the same.
 
-*Proof.* Let $d = 1$; cells in general are products. If $1/n$ is exact, each piece of a block is a
-bijection between an interval and $[0, b]$, the walls and kinks of the next block lie inside
-$(0, b)$, so each piece is cut into $2wn$. The pieces of all $L$ blocks have different maps, because
-each is a bijection of its own interval onto $[0, 1]$.
+*Proof.* Let $d = 1$; in general, cells are products. If $1/n$ is exact, each piece of a block is a
+bijection between an interval and $[0, b]$. The walls and kinks of the next block lie inside
+$(0, b)$, so each piece is cut into $2wn$ pieces. The pieces of all $L$ blocks have different maps,
+because each is a bijection of its own interval onto $[0, 1]$.
 
-In general $j/n$ is rounded by at most $2^{-54}$, so the sum over heads is off by $e$ with
-$|e| \le 2^{-54} m$. All else is exact. The kinks of the first block are moved by $e$, less than
-their distance $1/2wn$ from each other and from the walls, so none is lost. A piece between two
-kinks still has the image $[0, n]$; one at a wall has the image $[\delta, n]$ with $|\delta| \le
-\delta_1 = 2wn^2 |e|$. In the next block it meets the same walls and kinks, if $2w \delta_1 < 1$,
-and the image of its pieces is $[0, n]$ or $[\delta, n]$ with $|\delta| \le \delta_2 = 2wn\delta_1$,
-and so on up to $2w\delta_{L-1} \le m(2wn)^L 2^{-54} < 1$. The first units $\mathrm{relu}(y + 1)$
-never switch. Two pieces with the same map would both contain the preimage of $(\delta_L, 1)$, but
-they are disjoint. $\square$
+In general, $j/n$ is rounded by at most $2^{-54}$, so the sum over heads has an error $e$ with
+$|e| \le 2^{-54} m$. All other numbers are exact. The kinks of the first block move by $e$, less
+than their distance $1/2wn$ from each other and from the walls, so no kink is lost. A piece between
+two kinks still has the image $[0, n]$. A piece at a wall has the image $[\delta, n]$ with
+$|\delta| \le \delta_1 = 2wn^2 |e|$. In the next block, it meets the same walls and kinks if
+$2w \delta_1 < 1$, and the image of its pieces is $[0, n]$ or $[\delta, n]$ with
+$|\delta| \le \delta_2 = 2wn\delta_1$, and so on up to
+$2w\delta_{L-1} \le m(2wn)^L 2^{-54} < 1$. The first units $\mathrm{relu}(y + 1)$ never switch. Two
+pieces with the same map would both contain the preimage of $(\delta_L, 1)$, but they are disjoint.
+$\square$
 
-The bound is Theorem V.7 of [SL26], with $2w$ where it has $w$, for a query bias and a memory that
-every block finds unchanged; `self_attention` makes it true for tokens that attend to each other.
+The bound is Theorem V.7 of [SL26], with $2w$ in place of $w$, for heads with a query bias and a
+memory that no block changes. `self_attention` extends it to tokens that attend to each other.
 
 **Heads that cut an interval into equal parts and move each part to the origin.**
 
-The $m$ heads of one coordinate $x \in [0, a]$ own the walls $a k/n$, $0 < k < n$, in turn, where
-$n = 1 + m(N - 1)$: head $g$ those with $k = 1 + g + m i$, $0 \le i < N - 1$. Its key $j$ answers
-the query $(x, 1)$ with
+The $m$ heads of one coordinate $x \in [0, a]$ share the walls $a k/n$, $0 < k < n$, where
+$n = 1 + m(N - 1)$: head $g$ has the walls with $k = 1 + g + m i$, $0 \le i < N - 1$. For the query
+$(x, 1)$, its key $j$ has the score
 
-$$s_j(x) = j \, \tfrac na \, x - \sum_{i < j} (1 + g + m i),$$
+$$s_j(x) = j \, \tfrac na \, x - \sum_{i < j} (1 + g + m i).$$
 
-scores that are concave in $j$, so that neighbours meet in the walls and key $j$ wins in between.
-Key $j$ has the value $-j a/n$. To the left of $x$ lie $\lfloor nx/a\rfloor$ walls, and each has
-moved the winner of its head up by one, so the heads add up to $-\frac an\lfloor\frac{nx}a\rfloor$.
+These scores are concave in $j$, so neighbouring keys tie at the walls, and key $j$ wins between
+its two walls. Key $j$ has the value $-j a/n$. There are $\lfloor nx/a\rfloor$ walls to the left of
+$x$. Each increases the winner of its head by one, so the sum of the heads is
+$-\frac an\lfloor\frac{nx}a\rfloor$.
 """
 
 import numpy as np
@@ -66,9 +70,9 @@ from hardmax.typing import FloatArray
 def grid_heads(sizes: GridSizes, numerator: int, denominator: int = 1) -> list[AttentionHead]:
     r"""Return heads with walls at the multiples of $a/n$ = `denominator / numerator`.
 
-    Keys are integers; values are rounded where `numerator` does not divide a power of two times
-    `denominator`. Idle heads have a winner that never changes where the query's constant is 1, and
-    the value 0.
+    Keys are integers. Values are rounded if `numerator` does not divide a power of two times
+    `denominator`. Idle heads have a constant winner (if the constant in the query is 1) and the
+    value 0.
     """
     require_exact_keys(sizes, numerator, denominator)
     j = np.arange(sizes.n_keys, dtype=np.float64)
@@ -94,24 +98,33 @@ def grid_heads(sizes: GridSizes, numerator: int, denominator: int = 1) -> list[A
 
 
 def _quotients(n_keys: int, numerator: int, denominator: int) -> FloatArray:
-    """The numbers `j * denominator / numerator`, each rounded once."""
+    """Return the numbers `j * denominator / numerator`, each rounded once."""
     # Python divides integers with one rounding, whatever their size.
     return np.array([[j * denominator / numerator] for j in range(n_keys)])
 
 
 _MOST_BITS = 2**24
-"""The longest count worth computing."""
+"""The maximum number of bits of a count."""
 
 
 def shattering_count(
     n_keys: int, dim: int, depth: int, d_ff: int, n_heads: int | None = None
 ) -> int:
-    r"""Give the number of regions of `shattering_transformer`.
+    r"""Return the number of regions of `shattering_transformer`.
 
-    $$\Big( \big(1 + \lfloor H/d \rfloor (N-1)\big)^d \, (2 \lfloor d_{ff}/2d\rfloor)^d \Big)^L$$
+    The number is
 
-    If $N \ge 2$, $d$ divides $H$ and $2d$ divides $d_{ff}$, this is `bounds.transformer_lower` for
-    heads with a query bias; otherwise that function spends the heads and units left over.
+    $$\Big( \big(1 + \lfloor H/d \rfloor (N-1)\big)^d \, (2 \lfloor d_{ff}/2d\rfloor)^d \Big)^L .$$
+
+    If $N \ge 2$, $d$ divides $H$, and $2d$ divides $d_{ff}$, this is `bounds.transformer_lower` for
+    heads with a query bias. Otherwise, that bound also uses the remaining heads and units.
+
+    Args:
+        n_keys: The number of keys $N \ge 1$ of every head.
+        dim: The dimension $d \ge 1$.
+        depth: The number of blocks $L \ge 1$.
+        d_ff: The feed-forward width, at least $2d$.
+        n_heads: The number of heads $H$ per block, at least $d$. By default, $d$.
 
     Raises:
         DtypeError: If a size is not an integer.
@@ -126,7 +139,7 @@ def shattering_count(
     cells, exponent = sizes.n_cells * n_pieces, sizes.n_coordinates * depth
     if cells.bit_length() * exponent > _MOST_BITS:
         raise SizeLimitError(
-            "`dim` and `depth` must leave a count of fewer than 2^24 binary digits; got "
+            "`dim` and `depth` must lead to a count of fewer than 2^24 binary digits; got "
             f"{cells}^({sizes.n_coordinates} * {depth})."
         )
     return int(cells**exponent)
@@ -144,34 +157,34 @@ def shattering_transformer(
 ) -> HardTransformer:
     r"""Return a transformer with exactly `shattering_count` regions on the unit cube.
 
-    Its cells, its regions and its affine maps on $[0, 1]^d$ are all
+    The numbers of its cells, regions and affine maps on $[0, 1]^d$ are all
 
-    $$\Big( \big(1 + \lfloor H/d \rfloor (N-1)\big)^d \, (2 \lfloor d_{ff}/2d\rfloor)^d \Big)^L$$
+    $$\Big( \big(1 + \lfloor H/d \rfloor (N-1)\big)^d \, (2 \lfloor d_{ff}/2d\rfloor)^d \Big)^L .$$
 
-    in number; the proof, which covers the rounding of the stored weights, is at the head of this
-    module. Without rounding the map is the zigzag $\zeta\big((2wn)^L x_i\big)$ in every coordinate
-    (`sawtooth`). Heads have $d_k = 2$ and a query bias. Heads and units left over by the divisions
-    are there and do nothing.
+    The proof, which covers the rounding of the stored weights, is at the top of this module.
+    Without rounding, the map is the zigzag $\zeta\big((2wn)^L x_i\big)$ in every coordinate
+    (`sawtooth`). Heads have $d_k = 2$ and a query bias. Heads and units that remain after the
+    divisions are present but have no effect.
 
     Args:
         n_keys: The number of keys $N \ge 1$ of every head.
         dim: The dimension $d \ge 1$.
         depth: The number of blocks $L \ge 1$.
         d_ff: The feed-forward width, at least $2d$.
-        n_heads: The number of heads per block, at least $d$; None for $d$.
-        ffn_residual: Whether a residual connection goes around the feed-forward part. The map and
-            the count are the same.
+        n_heads: The number of heads $H$ per block, at least $d$. By default, $d$.
+        ffn_residual: Whether the feed-forward part has a residual connection. The map and the count
+            do not depend on it.
         integer_weights: Whether the model starts with the embedding $x \mapsto n x$. Then every
-            stored weight is an integer, for every $N$; otherwise the values of the first block
-            are multiples of $1/n$, and rounded if $n = 1 + m(N-1)$ is not a power of two.
+            stored weight is an integer, for every $N$. Otherwise, the values of the first block are
+            multiples of $1/n$, which are rounded if $n = 1 + m(N-1)$ is not a power of two.
 
     Raises:
-        DtypeError: If a size is not an integer or a flag not a bool.
+        DtypeError: If a size is not an integer, or a flag is not a bool.
         ArgumentError: If a size is out of range, or so large that rounding could change the count.
         SizeLimitError: If there would be more than $2^{28}$ numbers to store.
 
     References:
-        [SL26] Theorem V.7, corrected and sharpened.
+        [SL26] Theorem V.7, corrected and improved.
 
     Examples:
         >>> from hardmax import Box, enumerate_regions
@@ -180,7 +193,7 @@ def shattering_transformer(
         >>> part.n_cells, part.n_regions, part.n_affine_maps, shattering_count(3, 2, 2, 4)
         (1296, 1296, 1296, 1296)
 
-        One key routes nothing, and the units still fold:
+        With one key there is no routing, but the units still fold:
 
         >>> enumerate_regions(shattering_transformer(1, 1, 3, 4), Box([0], [1])).n_regions
         64
@@ -201,36 +214,36 @@ def bias_free_shattering_transformer(
 ) -> HardTransformer:
     r"""Return a transformer without query bias that shatters the slice $x_d = 1$.
 
-    The last coordinate is 1 and stays 1, and takes the place of the constant in every query; the
-    construction of `shattering_transformer` acts on the $d - 1$ others. On $[0, 1]^{d-1} \times
-    \{1\}$ cells, regions and affine maps number
+    The last coordinate is 1 in every layer and replaces the constant in every query. The
+    construction of `shattering_transformer` acts on the other $d - 1$ coordinates. On
+    $[0, 1]^{d-1} \times \{1\}$, the numbers of cells, regions and affine maps are all
 
     $$\Big(\big(1 + m(N-1)\big)^{d-1} (2w)^{d-1}\Big)^L, \qquad
       m = \lfloor \tfrac{H}{d-1} \rfloor, \quad w = \lfloor \tfrac{d_{ff}}{2(d-1)} \rfloor .$$
 
-    In $\mathbb R^d$ there are at least as many cells: at a point inside a cell of the slice every
-    winner is strictly ahead, so it stays ahead in a neighbourhood. The exponent $(d-1)L$ of $N$ is
-    the largest possible without bias (`bounds.exponent_of_keys`).
+    In $\mathbb R^d$ there are at least as many cells: at an interior point of a cell of the slice,
+    every winner exceeds its rivals strictly, and therefore also in a neighbourhood. The exponent
+    $(d-1)L$ of $N$ is the largest possible without bias (`bounds.exponent_of_keys`).
 
-    The units keep their biases; only the heads have none.
+    The units have biases; only the heads do not.
 
     Args:
         n_keys: The number of keys $N \ge 1$ of every head.
         dim: The dimension $d \ge 2$.
         depth: The number of blocks $L \ge 1$.
         d_ff: The feed-forward width, at least $2(d-1)$.
-        n_heads: The number of heads per block, at least $d - 1$; None for $d - 1$.
-        ffn_residual: Whether a residual connection goes around the feed-forward part.
+        n_heads: The number of heads $H$ per block, at least $d - 1$. By default, $d - 1$.
+        ffn_residual: Whether the feed-forward part has a residual connection.
         integer_weights: Whether an embedding multiplies the first $d - 1$ coordinates by $n$, so
             that every stored weight is an integer.
 
     Raises:
-        DtypeError: If a size is not an integer or a flag not a bool.
+        DtypeError: If a size is not an integer, or a flag is not a bool.
         ArgumentError: If a size is out of range, or so large that rounding could change the count.
         SizeLimitError: If there would be more than $2^{28}$ numbers to store.
 
     References:
-        [SL26] Corollary V.9, whose exponent $dL$ needs a bias.
+        [SL26] Corollary V.9, whose exponent $dL$ requires a bias.
 
     Examples:
         >>> from hardmax import Segment, enumerate_regions
@@ -252,25 +265,26 @@ def attention_grid_transformer(
 ) -> HardTransformer:
     r"""Return a transformer without feed-forward part that cuts the unit cube into a fine grid.
 
-    With $n = 1 + \lfloor H/d\rfloor (N - 1)$, block $l$ cuts what is left, $[0, n^{1-l}]$ in each
-    coordinate, into $n$ parts and moves them to the origin: its winners are the $l$-th digits of
-    $x$ in base $n$. On $[0, 1]^d$ cells, regions and affine maps number $n^{dL}$, which is
-    $N^{dL}$ for $H = d$. The map is $x$ minus its first digits, and jumps at every wall.
+    Let $n = 1 + \lfloor H/d\rfloor (N - 1)$. In each coordinate, block $l = 1, \dots, L$ cuts the
+    remaining interval $[0, n^{1-l}]$ into $n$ parts and moves them to the origin, so its winners
+    are the $l$-th digits of $x$ in base $n$. On $[0, 1]^d$, the numbers of cells, regions and
+    affine maps are all $n^{dL}$, which is $N^{dL}$ for $H = d$. The map is $x$ minus its first $L$
+    digits, and jumps at every wall.
 
-    Stored values are rounded if $n$ is not a power of two; then $4 m n^L \le 2^{54}$ is required,
-    so that all rounding errors together are less than half the width of a cell and neither move a
-    wall out of its interval nor make two of the translations equal.
+    Stored values are rounded if $n$ is not a power of two. Then $4 m n^L < 2^{54}$ is required, so
+    that all rounding errors together are less than half the width of a cell. Hence they neither
+    move a wall out of its interval nor make two of the translations equal.
 
     Args:
         n_keys: The number of keys $N \ge 1$ of every head.
         dim: The dimension $d \ge 1$.
         depth: The number of blocks $L \ge 1$.
-        n_heads: The number of heads per block, at least $d$; None for $d$.
+        n_heads: The number of heads $H$ per block, at least $d$. By default, $d$.
         integer_weights: Whether the model starts with the embedding $x \mapsto n^L x$, so that
             every stored weight is an integer.
 
     Raises:
-        DtypeError: If a size is not an integer or the flag not a bool.
+        DtypeError: If a size is not an integer, or the flag is not a bool.
         ArgumentError: If a size is out of range, or so large that rounding could change the count.
         SizeLimitError: If there would be more than $2^{28}$ numbers to store.
 
@@ -289,14 +303,14 @@ def attention_grid_transformer(
     refuse_grid(sizes, depth)
     n = sizes.n_cells
     if not (integer_weights or sizes.is_dyadic):
-        _require_room(4 * sizes.heads_each, n, depth)
+        _require_wide_cells(4 * sizes.heads_each, n, depth)
     _require_power(n, depth)
     if integer_weights:
         ratios = [(1, n ** (depth - layer)) for layer in range(1, depth + 1)]
     else:
         ratios = [(n**layer, 1) for layer in range(1, depth + 1)]
     blocks = [Block(grid_heads(sizes, *ratio)) for ratio in ratios]
-    return HardTransformer(blocks, _scaling(sizes, n**depth) if integer_weights else None)
+    return HardTransformer(blocks, _scaling_map(sizes, n**depth) if integer_weights else None)
 
 
 def _shattering(
@@ -312,14 +326,14 @@ def _shattering(
     refuse_grid(sizes, depth, d_ff)
     n = sizes.n_cells
     if not (integer_weights or sizes.is_dyadic):
-        _require_room(sizes.heads_each, n_pieces * n, depth)
+        _require_wide_cells(sizes.heads_each, n_pieces * n, depth)
 
     blocks: list[Block] = []
     for layer in range(depth):
         if 1 < layer < depth - 1:
             blocks.append(blocks[1])
             continue
-        # A stream in [0, 1] has n cells in a unit interval, one in [0, n] has one.
+        # A stream in [0, 1] has n cells per unit interval; a stream in [0, n] has one.
         cells = n if layer == 0 and not integer_weights else 1
         folds = folding_layer(
             sizes.n_coordinates,
@@ -331,28 +345,28 @@ def _shattering(
             residual=ffn_residual,
         )
         blocks.append(Block(grid_heads(sizes, cells), folds, ffn_residual=ffn_residual))
-    return HardTransformer(blocks, _scaling(sizes, n) if integer_weights else None)
+    return HardTransformer(blocks, _scaling_map(sizes, n) if integer_weights else None)
 
 
-def _scaling(sizes: GridSizes, factor: int) -> AffineMap:
+def _scaling_map(sizes: GridSizes, factor: int) -> AffineMap:
     scales = np.ones(sizes.dim)
     scales[: sizes.n_coordinates] = factor
     return AffineMap(np.diag(scales), np.zeros(sizes.dim))
 
 
-def _require_room(factor: int, cells: int, depth: int) -> None:
-    """Refuse `factor * cells^depth >= 2^54`, where rounded values might move a wall too far."""
+def _require_wide_cells(factor: int, cells: int, depth: int) -> None:
+    """Raise an error if rounding could move a wall too far: `factor * cells^depth >= 2^54`."""
     if cells.bit_length() * depth > 200 or factor * cells**depth >= 2 * EXACT:
         raise ArgumentError(
-            "`depth` must leave cells wider than the rounding of the weights, which is so below "
-            f"{factor} * {cells}^depth = 2^54; got {depth}. With `integer_weights=True` nothing is "
-            "rounded."
+            "`depth` must keep cells wider than the rounding errors of the weights, that is, "
+            f"{factor} * {cells}^depth < 2^54; got {depth}. Alternatively, use "
+            "`integer_weights=True`, which requires no rounding."
         )
 
 
 def _require_power(cells: int, depth: int) -> None:
     if (cells.bit_length() - 1) * depth > 53:
         raise ArgumentError(
-            f"`depth` must leave {cells}^depth below 2^53, so that float64 holds the keys; got "
-            f"{depth}."
+            f"`depth` must keep {cells}^depth below 2^53, so that the keys are exact in float64; "
+            f"got {depth}."
         )
