@@ -1,15 +1,15 @@
-r"""The extreme rays of a polyhedral cone, exactly: the double description method.
+r"""The double description method: the extreme rays of a polyhedral cone, exactly.
 
-A cone $C = \{u : R u \ge 0\}$ is described twice, by its rows and by its rays. The method
-[MRTT53], [FP96] keeps both: it starts from a simplicial cone cut out by independent rows and adds
-the other rows one at a time. A row keeps the rays on its non-negative side and creates one new
-ray on every edge (two-dimensional face) that it cuts. Polytopes, power diagrams and their cells
-are all read off such a list of rays.
+A cone $C = \{u : R u \ge 0\}$ has two descriptions, by its rows and by its rays. The method
+[MRTT53], [FP96] maintains both. It starts from a simplicial cone defined by independent rows and
+adds the other rows one at a time. A row keeps the rays on its nonnegative side and creates one new
+ray on every edge (two-dimensional face) that it cuts. Polytopes, power diagrams and their cells are
+derived from such lists of rays.
 
-Everything combinatorial is exact. The rays are primitive integer vectors; the sign of
-$\langle r, u \rangle$ comes from float64 copies of both when it exceeds the error bound, and from
-the integers otherwise. Whether two rays span an edge is decided from incidences alone, so cones
-in which many rows meet in one ray are right.
+All combinatorial decisions are exact. The rays are primitive integer vectors. The sign of
+$\langle r, u \rangle$ comes from a float64 product if this exceeds the error bound, and from
+integers otherwise. Incidences alone decide whether two rays span an edge, so the result is correct
+even if many rows meet in one ray.
 """
 
 from collections.abc import Iterable, Sequence
@@ -41,11 +41,11 @@ class ConeGenerators:
     r"""The generators of $C = \{u : R u \ge 0\} = \mathrm{lin}(L) + \mathrm{cone}(V)$.
 
     Attributes:
-        lineality: A basis $L$ of the largest subspace in $C$, shape `(n_lines, d)`: primitive
-            Python integers.
-        rays: The extreme rays $V$, shape `(n_rays, d)`: primitive Python integers, one vector for
-            each extreme ray of $C$ modulo its lineality space.
-        incidence: Whether `rows[i] @ rays[k] == 0`, shape `(n_rays, n_rows)` indexed `[k, i]`.
+        lineality: A basis $L$ of the largest subspace in $C$, as primitive Python integers, shape
+            `(n_lines, d)`.
+        rays: One vector $V$ for each extreme ray of $C$ modulo its lineality space, as primitive
+            Python integers, shape `(n_rays, d)`.
+        incidence: Entry `[k, i]` tells whether `rows[i] @ rays[k] == 0`, shape `(n_rays, n_rows)`.
     """
 
     lineality: WideArray
@@ -55,14 +55,14 @@ class ConeGenerators:
 
 @dataclass(frozen=True, eq=False)
 class SparseGenerators:
-    """The same generators with incidences as sets: what large sparse cones are kept in.
+    """The generators of a cone with incidences as sets, which is suitable for large sparse cones.
 
     Attributes:
-        dim: The $d$ of the space.
-        lineality: Basis of the lineality space, `n_lines` integer vectors of length `dim`.
-        rays: The extreme rays, `n_rays` integer vectors of length `dim`.
-        tight: For each ray the rows that vanish on it. Rows that are positive multiples of each
-            other count once, under the first of their indices, and zero rows do not appear.
+        dim: The dimension $d$ of the space.
+        lineality: A basis of the lineality space: `n_lines` integer vectors of length `dim`.
+        rays: The extreme rays: `n_rays` integer vectors of length `dim`.
+        tight: For each ray, the rows that vanish on it. Of rows that are positive multiples of each
+            other, only the first is listed, and zero rows are omitted.
     """
 
     dim: int
@@ -74,16 +74,16 @@ class SparseGenerators:
 def cone_generators(rows: WideArray) -> ConeGenerators:
     r"""Find the extreme rays and the lineality space of $\{u : R u \ge 0\}$.
 
-    The cost grows with the number of rays of the intermediate cones, which can exceed the number
-    of rays at the end; rows are inserted in lexicographic order, which usually keeps it low.
+    The cost grows with the number of rays of the intermediate cones, which can exceed the final
+    number of rays. Rows are inserted in lexicographic order, which usually keeps the cost low.
 
     Args:
-        rows: The $R$, shape `(n_rows, d)`: an object array of Python integers (or an integer
-            array). Zero rows, repeated rows and `n_rows = 0` are allowed.
+        rows: The matrix $R$, an object array of Python integers (or an integer array) of shape
+            `(n_rows, d)`. Zero rows, repeated rows and `n_rows = 0` are allowed.
 
     Returns:
-        Rays and lineality with the incidences. The zero cone has neither; a linear subspace has
-        only lineality.
+        The rays, the lineality space and the incidences. The zero cone has neither rays nor
+        lineality; a linear subspace has only lineality.
 
     Raises:
         ShapeMismatchError: If `rows` does not have two axes.
@@ -97,7 +97,7 @@ def cone_generators(rows: WideArray) -> ConeGenerators:
         >>> quadrant.rays.tolist(), quadrant.incidence.tolist()
         ([[1, 0], [0, 1]], [[False, True, False], [True, False, False]])
 
-        Two opposite rows leave a line:
+        The cone of two opposite rows is a line:
 
         >>> line = cone_generators(np.array([[1, -1], [-1, 1]]))
         >>> line.rays.shape, line.lineality.tolist()
@@ -123,15 +123,17 @@ def sparse_cone_generators(
     *,
     mostly_redundant: bool = False,
 ) -> SparseGenerators:
-    r"""Find the generators of $\{u : R u \ge 0\}$ with incidences as sets, without checks.
+    r"""Find the generators of $\{u : R u \ge 0\}$ with incidences as sets.
+
+    The arguments are not checked.
 
     Args:
         rows: The rows of $R$ as tuples of Python integers, each of length `dim`.
         dim: The dimension of the space.
-        order: The order in which rows are inserted: a permutation of the row indices. The result
-            does not depend on it, the cost does. Lexicographic by default.
-        mostly_redundant: Insert only rows that cut or touch the cone, looking for the deepest
-            cuts after each round: faster if few of many rows define facets.
+        order: The order in which rows are inserted, a permutation of the row indices. The cost
+            depends on it, but the result does not. By default, lexicographic.
+        mostly_redundant: Whether to insert only rows that cut or touch the cone, choosing the
+            deepest cuts in each round. This is faster if only few of many rows define facets.
     """
     vectors = [primitive(row) for row in rows]
     first: dict[Vector, int] = {}
@@ -145,8 +147,9 @@ def sparse_cone_generators(
     lineality = null_space([vectors[chosen[b]] for b in basis], dim)
     if not basis:
         return SparseGenerators(dim, lineality, (), ())
-    # The lineality space projects isomorphically onto the other coordinates, so the slice on
-    # which they vanish meets every ray modulo lineality exactly once: the cone there is pointed.
+    # The lineality space projects isomorphically onto the other coordinates. Hence the slice on
+    # which these vanish meets every ray modulo lineality exactly once, and the cone in this slice
+    # is pointed.
     sliced = {i: tuple(vectors[i][p] for p in pivots) for i in chosen}
     start = [chosen[b] for b in basis]
     cone = _simplicial_cone(sliced, start)
@@ -164,9 +167,9 @@ def sparse_cone_generators(
 def face_has_dimension(rays: Sequence[Vector], k: int) -> bool:
     r"""Decide whether a face of a pointed cone has dimension at least `k`, from its extreme rays.
 
-    A face of dimension 0, 1 or 2 has exactly as many extreme rays, and one of dimension $k$ has at
-    least $k$, so counting suffices for $k \le 3$; beyond, the rank decides. It is at least the
-    rank modulo a prime, which is quick to find and nearly always the same.
+    A face of dimension $k$ has at least $k$ extreme rays, and exactly $k$ if $k \le 2$. Hence
+    counting suffices for $k \le 3$. For larger $k$, the rank decides. It is at least the rank
+    modulo a prime, which is quick to compute and nearly always equal.
     """
     if len(rays) < k or k <= 3:
         return len(rays) >= k
@@ -179,16 +182,16 @@ def face_has_dimension(rays: Sequence[Vector], k: int) -> bool:
 def cut_cone(
     rays: Sequence[Vector], tight: Sequence[Iterable[int]], rows: dict[int, Vector]
 ) -> tuple[list[Vector], tuple[frozenset[int], ...]]:
-    r"""Cut a pointed cone with interior points, given by its extreme rays, by more rows.
+    r"""Intersect a pointed cone with interior points with the half-spaces of further rows.
 
     Args:
-        rays: The rays, primitive vectors of integers.
-        tight: For each of them the rows of the cone that vanish on it, by any numbers.
-        rows: The rows $r$, by numbers of their own: the part where $\langle r, u\rangle \ge 0$
-            is kept.
+        rays: The extreme rays of the cone, primitive integer vectors.
+        tight: For each ray, the rows of the cone that vanish on it, by arbitrary numbers.
+        rows: The further rows $r$, with numbers of their own. The part of the cone with
+            $\langle r, u\rangle \ge 0$ is kept.
 
     Returns:
-        The rays of that part, and the rows that vanish on each.
+        The rays of the intersection, and for each ray the rows that vanish on it.
 
     Examples:
         >>> cut_cone([(1, 0), (0, 1)], [[0], [1]], {2: (1, -1)})
@@ -201,7 +204,7 @@ def cut_cone(
 
 
 def _simplicial_cone(rows: dict[int, Vector], start: list[int]) -> "_GrowingCone":
-    """Begin with as many independent rows as there are columns."""
+    """Build the cone of `rank` independent rows."""
     rank = len(start)
     inverse, denominator = fmpz_mat([list(rows[i]) for i in start]).inv().numer_denom()
     sign = 1 if denominator > 0 else -1
@@ -212,8 +215,8 @@ def _simplicial_cone(rows: dict[int, Vector], start: list[int]) -> "_GrowingCone
 class _GrowingCone:
     """A pointed cone of full column rank while its rows are being inserted.
 
-    Rays live in numbered slots; `tight[k]` are the inserted rows that vanish on ray `k`, and
-    `rays_on[i]` the rays on which row `i` vanishes. A dead ray's slot is used again.
+    Rays are stored in numbered slots: `tight[k]` lists the inserted rows that vanish on ray `k`,
+    and `rays_on[i]` the rays on which row `i` vanishes. The slot of a removed ray is reused.
     """
 
     def __init__(
@@ -263,10 +266,10 @@ class _GrowingCone:
 
     @np.errstate(under="ignore")
     def insert_as_needed(self, pending: list[int]) -> None:
-        """Intersect with all pending rows, skipping those that are positive on every ray.
+        """Intersect with all pending rows, skipping rows that are positive on every ray.
 
-        Each round inserts for every ray the row it violates most. When no ray violates any row
-        by more than the error bound, the rows that might touch the cone are left.
+        Each round inserts, for every ray, the row that it violates most. If no ray violates a row
+        by more than the error bound, the rows that might touch the cone are inserted.
         """
         left = np.arange(len(pending))
         directions = rounded_directions([self.rows[i] for i in pending], self.rank)
@@ -286,7 +289,7 @@ class _GrowingCone:
             left = np.delete(left, chosen)
 
     def collect(self) -> tuple[list[Vector], tuple[frozenset[int], ...]]:
-        """Return the rays and their incidences, in an order that depends on the cone alone."""
+        """Return the rays and their incidences, in an order that depends only on the cone."""
         alive = sorted(np.flatnonzero(self.alive).tolist(), key=lambda k: self.vectors[k])
         alive.reverse()
         return [self.vectors[k] for k in alive], tuple(frozenset(self.tight[k]) for k in alive)

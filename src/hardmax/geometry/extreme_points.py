@@ -196,10 +196,10 @@ def verify_extreme_points(points: ArrayLike, certificates: ExtremePointCertifica
 
 
 def _has_few_facets(points: FloatArray) -> bool:
-    """Guess whether all facets of the hull are found sooner than a direction for each vertex.
+    """Guess whether computing all facets is faster than finding a direction for each vertex.
 
-    In five dimensions random points on a sphere have 27 facets for each one, and a direction for
-    nearly every point that is tried; of a Gaussian cloud few points are vertices.
+    In five dimensions, random points on a sphere have 27 facets per point, and nearly every point
+    wins in the direction from the centre. Of a Gaussian cloud, few points are vertices.
     """
     n_points, dim = points.shape
     if dim != DIMENSIONS[-1] or n_points <= _FEW_POINTS:
@@ -212,7 +212,7 @@ def _has_few_facets(points: FloatArray) -> bool:
 
 
 def _distinct_rows(array: FloatArray) -> tuple[IntArray, IntArray]:
-    """First indices of the distinct rows, in order, and the first index of every row's value."""
+    """Return the first indices of the distinct rows, in order, and for each row its first index."""
     # A column of zeros, because np.unique cannot sort rows without columns.
     rows = np.concatenate([array, np.zeros((array.shape[0], 1))], axis=1)
     _, index, inverse = np.unique(rows, axis=0, return_index=True, return_inverse=True)
@@ -232,7 +232,7 @@ def _decide(
 
 
 def _original_directions(coordinates: AffineCoordinates, proofs: VertexProofs) -> WideArray:
-    """The directions of all vertices as integers for the points as they were given."""
+    """Return the directions of all vertices as integers in the original coordinates."""
     rounded = sorted(proofs.directions)
     stacked = np.empty((len(rounded), coordinates.rank))
     for row, i in enumerate(rounded):
@@ -256,7 +256,7 @@ def _integer_table(array: FloatArray) -> list[list[int]]:
 def _directions_select(
     keys: fmpz_mat, first: list[int], extreme: list[int], directions: WideArray
 ) -> bool:
-    """Each direction has one winner, up to repeats: the point it is listed for."""
+    """Check that each direction is won only by the point it is listed for, and its repetitions."""
     block = 256
     repeats = Counter(first)
     for start in range(0, len(extreme), block):
@@ -276,7 +276,7 @@ def _lies_between(
     support: list[int],
     weights: tuple[int, ...],
 ) -> bool:
-    """Point `i` is a positive combination of points that differ from it."""
+    """Check that point `i` is a positive combination of points that differ from it."""
     n_points = len(table)
     if not len(support) == len(weights) > 0:
         return False

@@ -1,1 +1,1 @@
-"""Which points of a set are extreme: the search, and its exact last word."""
+"""The search for the extreme points of a set, with exact decisions."""

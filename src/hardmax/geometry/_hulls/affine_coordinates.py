@@ -1,9 +1,9 @@
-r"""Coordinates in which a point set is full-dimensional and round, without rounding it.
+r"""Exact coordinates in which a point set is full-dimensional and roughly isotropic.
 
-Candidates are searched in floating point, and floating point needs points that fill their space
-about evenly in all directions. Flat sets and badly scaled axes are therefore mapped by an exact
-integer matrix: the integers $P$ become $P T$, directions come back as $u = T u'$, and
-$\langle p T, u' \rangle = \langle p, T u' \rangle$ exactly, so nothing is lost on the way.
+The search for candidates in floating point requires points that fill their space about evenly in
+all directions. Flat sets and badly scaled axes are therefore transformed by an exact integer matrix
+$T$: the integers $P$ become $P T$, and a direction $u'$ becomes $u = T u'$. No information is lost,
+because $\langle p T, u' \rangle = \langle p, T u' \rangle$ exactly.
 """
 
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from hardmax.typing import FloatArray, IntArray, WideArray
 _FLOAT_BITS = 900
 _ROTATION_BITS = 50
 _ROUND = 1e4
-"""A point set is round enough when its longest axis is at most this many times its shortest."""
+"""A point set is round enough if its longest axis is at most this multiple of its shortest."""
 _MAX_ROTATIONS = 24
 """Each rotation evens out about 15 decimal digits; float64 inputs span 632."""
 
@@ -26,18 +26,19 @@ _MAX_ROTATIONS = 24
 class AffineCoordinates:
     r"""Points $p_i$ and rays $\rho_k$ in coordinates of their own span.
 
-    The differences $p_i - p_j$ and the rays span all of the new space, on which the old
-    coordinates depend one to one.
+    The differences $p_i - p_j$ and the rays span the new space, and determine the old coordinates.
 
     Attributes:
-        points: $P T$ minus a common vector: shape `(n_points, rank)`, Python integers.
-        rays: $\rho T$: shape `(n_rays, rank)`, Python integers.
-        transform: $T$: shape `(dim, rank)`, Python integers.
-        exponents: Shape `(rank,)`: coordinate $k$ of a point is below $2^{e_k}$ in size.
-        floats: Coordinate $k$ over $2^{e_k}$: shape `(n_points, rank)`, each entry at most 1
-            and within `2**-53 + 2**-900` of the exact one.
-        float_rays: The rays likewise, each over a power of two of its own.
-        whitening: Shape `(rank, rank)`: `(floats - mean) @ whitening` is about isotropic.
+        points: $P T$ minus a common vector, Python integers, shape `(n_points, rank)`.
+        rays: $\rho T$, Python integers, shape `(n_rays, rank)`.
+        transform: The matrix $T$, Python integers, shape `(dim, rank)`.
+        exponents: The exponents $e_k$, shape `(rank,)`. The absolute value of coordinate $k$ of a
+            point is below $2^{e_k}$.
+        floats: The coordinates $k$ divided by $2^{e_k}$, shape `(n_points, rank)`. Each entry is at
+            most 1 and within `2**-53 + 2**-900` of the exact value.
+        float_rays: The rays, scaled likewise and then each by a power of two.
+        whitening: A matrix of shape `(rank, rank)` for which `(floats - mean) @ whitening` is
+            roughly isotropic.
     """
 
     points: WideArray
@@ -59,13 +60,13 @@ class AffineCoordinates:
         return flint_matrix(self.points)
 
     def original_directions(self, directions: FloatArray) -> WideArray:
-        """Take directions for `floats` (rows of whole numbers) back, exactly, up to scale.
+        """Transform directions for `floats` to the original coordinates, exactly up to scale.
 
         Args:
-            directions: Shape `(n_directions, rank)`, float64 whole numbers.
+            directions: Whole numbers in float64, shape `(n_directions, rank)`.
 
         Returns:
-            Shape `(n_directions, dim)`, Python integers.
+            The directions as Python integers, shape `(n_directions, dim)`.
         """
         shifts = int(self.exponents.max(initial=0)) - self.exponents
         whole = np.asarray(np.frompyfunc(int, 1, 1)(directions), dtype=object)
@@ -77,11 +78,11 @@ def affine_coordinates(points: WideArray, rays: WideArray) -> AffineCoordinates:
     """Find well-conditioned coordinates for integer points and rays.
 
     Args:
-        points: Shape `(n_points, dim)` with at least one point, Python integers.
-        rays: Shape `(n_rays, dim)`, Python integers.
+        points: Python integers, shape `(n_points, dim)` with at least one point.
+        rays: Python integers, shape `(n_rays, dim)`.
 
     Examples:
-        A line in the plane has one coordinate, and its directions are directions of the plane.
+        A line in the plane has one coordinate, but directions are mapped back to the plane.
 
         >>> line = np.array([[0, 0], [3, 3], [6, 6]], dtype=object)
         >>> on_it = affine_coordinates(line, np.empty((0, 2), dtype=object))
@@ -100,8 +101,8 @@ def affine_coordinates(points: WideArray, rays: WideArray) -> AffineCoordinates:
     for _ in range(_MAX_ROTATIONS):
         if not lengths.size or lengths[0] <= _ROUND * lengths[-1]:
             break
-        # Turning by a rounded rotation is exact and invertible, whatever its rounding: its
-        # columns are almost orthonormal. Afterwards each axis gets its own exponent.
+        # Multiplication by a rounded rotation is exact, and invertible because its columns are
+        # almost orthonormal. Afterwards each axis has its own exponent.
         rounded = np.rint(np.ldexp(axes, _ROTATION_BITS)).astype(np.int64).astype(object)
         scaled = rounded << (int(exponents.max()) - exponents).astype(object)[:, None]
         points, rays, transform = (
@@ -117,14 +118,14 @@ def affine_coordinates(points: WideArray, rays: WideArray) -> AffineCoordinates:
 
 
 def as_wide(matrix: fmpz_mat) -> WideArray:
-    """Turn a flint matrix into an object array of Python integers."""
+    """Convert a flint matrix to an object array of Python integers."""
     wide = np.empty((matrix.nrows(), matrix.ncols()), dtype=object)
     wide.ravel()[:] = [int(value) for value in matrix.entries()]
     return wide
 
 
 def flint_matrix(wide: WideArray) -> fmpz_mat:
-    """Turn an object array of Python integers into a flint matrix, also without entries."""
+    """Convert an object array of Python integers, which may be empty, to a flint matrix."""
     return fmpz_mat(*wide.shape, wide.ravel().tolist()) if wide.size else fmpz_mat(*wide.shape)
 
 
@@ -133,7 +134,7 @@ def _product(left: WideArray, right: WideArray) -> fmpz_mat:
 
 
 def _independent_columns(points: WideArray, rays: WideArray) -> list[int]:
-    """Columns on which the differences of the points and the rays are determined, exactly."""
+    """Return columns that determine the differences of the points and the rays, exactly."""
     differences = points - points[0]
     chosen = _spread_rows(differences)
     while True:
@@ -158,7 +159,7 @@ def _independent_columns(points: WideArray, rays: WideArray) -> list[int]:
 
 @np.errstate(under="ignore")
 def _spread_rows(differences: WideArray) -> list[int]:
-    """Up to `dim` rows that look independent: elimination in float64 with complete pivoting."""
+    """Select up to `dim` rows that seem independent, by float elimination with full pivoting."""
     work = _rounded(differences, np.empty((0, differences.shape[1]), dtype=object))[0]
     chosen: list[int] = []
     for _ in range(min(work.shape)):
@@ -172,7 +173,7 @@ def _spread_rows(differences: WideArray) -> list[int]:
 
 
 def _rounded(points: WideArray, rays: WideArray) -> tuple[FloatArray, FloatArray, IntArray]:
-    """Round to float64: every column over a power of two, every ray over another."""
+    """Round to float64, with every column and every ray divided by a power of two."""
     widths = np.asarray(np.frompyfunc(int.bit_length, 1, 1)(points), dtype=np.int64)
     exponents = widths.max(axis=0, initial=0)
     floats = _over_powers(points, exponents[None, :])
@@ -186,7 +187,7 @@ def _rounded(points: WideArray, rays: WideArray) -> tuple[FloatArray, FloatArray
 
 
 def _over_powers(integers: WideArray, exponents: IntArray) -> FloatArray:
-    """Divide integers of less than `2**exponent` by it; an absolute error of 2**-900 may occur."""
+    """Divide integers below `2**exponent` by it, with an absolute error of at most 2**-900."""
     excess = np.maximum(exponents - _FLOAT_BITS, 0)
     if excess.any():
         integers = integers >> np.broadcast_to(excess, integers.shape).astype(object)
@@ -195,7 +196,7 @@ def _over_powers(integers: WideArray, exponents: IntArray) -> FloatArray:
 
 @np.errstate(under="ignore")
 def _principal_axes(floats: FloatArray, float_rays: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Principal axes (columns) of the points, with the rays thrown in, and their lengths."""
+    """Return the principal axes (columns) of the points and the rays, and their lengths."""
     if floats.shape[1] == 0:
         return np.empty((0, 0)), np.empty(0)
     centred = floats - floats.mean(axis=0)
@@ -204,6 +205,6 @@ def _principal_axes(floats: FloatArray, float_rays: FloatArray) -> tuple[FloatAr
     squares, axes = np.linalg.eigh(rows.T @ rows)
     if squares[0] * _ROUND**2 > squares[-1]:
         return axes[:, ::-1], np.sqrt(squares[::-1])
-    # The squares lose every axis below 1e-8; they cost a tenth, and mostly suffice.
+    # Squares lose axes with a relative length below 1e-8, but cost a tenth and usually suffice.
     _, lengths, axes = np.linalg.svd(np.linalg.qr(rows, mode="r"))
     return axes.T, lengths

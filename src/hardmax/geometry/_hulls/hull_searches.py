@@ -1,8 +1,9 @@
 """Compiled searches for the vertices and edges of the convex hull of one point set.
 
-A candidate is compared only with what has been found so far [Cla94]: either it is no vertex (no
-edge), or a direction shows a new one. The loops are in `core/include/hardmax/hulls.hpp`; a call
-does so many candidates that it is over in some milliseconds.
+A candidate is compared only with the vertices (or edges) found so far [Cla94]: either it is not a
+vertex (or edge), or a direction reveals a new one. The loops are in
+`core/include/hardmax/hulls.hpp`. The number of candidates per call is limited so that a call takes
+some milliseconds.
 """
 
 from collections.abc import Iterator
@@ -16,31 +17,31 @@ from hardmax.typing import BoolArray, FloatArray, IntArray, SignArray
 
 YES, NO = 1, 0
 CLAIMED = 2
-"""No, if the origin lies in the hull of the support, which is to be proved exactly."""
+"""No, provided that the origin lies in the hull of the support, which must be proved exactly."""
 OPEN = -1
 """Rounding stopped the search."""
 
 _ENTRIES_AT_ONCE = 2**22
-"""How many numbers the rows have that candidates of one call are compared with."""
+"""The approximate number of entries that the candidates of one call are compared with."""
 
 
 class CandidateSearch:
-    """The search for directions that points win, or points they lie between: candidates, in floats.
+    """A float search for directions in which points win, or for points between which they lie.
 
     Attributes:
         dim: The dimension of the points.
 
     Args:
-        points: Well conditioned and centred about the origin, shape `(n_points, dim)`.
+        points: Well-conditioned points, centred at the origin, shape `(n_points, dim)`.
         rays: Unit vectors on which directions must be positive, shape `(n_rays, dim)`.
-        is_vertex: Points to compare with from the start, shape `(n_points,)`.
-        quality: How wide a margin to look for (see `nearest_point`).
+        is_vertex: The known vertices to compare with, a mask of shape `(n_points,)`.
+        quality: The required quality of margins (see `nearest_point`).
     """
 
     def __init__(
         self, points: FloatArray, rays: FloatArray, is_vertex: BoolArray, quality: float
     ) -> None:
-        # The core reads these arrays as long as the search lasts.
+        # The core reads these arrays during the whole search.
         self._data = prepare_array(points), prepare_array(rays)
         self.dim = points.shape[1]
         sizes = len(points), len(rays), self.dim
@@ -51,11 +52,11 @@ class CandidateSearch:
         )
 
     def find(self, targets: IntArray) -> tuple[IntArray, list[list[int]], FloatArray]:
-        """Look for a direction each target seems to win, or points it seems to lie between.
+        """Find, for each target, a direction in which it seems to win or points that enclose it.
 
         Returns:
-            For each target the status of `nearest_point`; the support, where `n_points + k` is ray
-            `k`; and the direction, shape `(n_targets, dim)`.
+            For each target, the status of `nearest_point`; the support, where `n_points + k` stands
+            for ray `k`; and the direction, shape `(n_targets, dim)`.
         """
         n = targets.size
         status, n_support = np.empty(n, np.int64), np.empty(n, np.int64)
@@ -71,15 +72,16 @@ class CandidateSearch:
 
 
 def hull_vertices(points: FloatArray) -> tuple[SignArray, IntArray]:
-    """Decide which of some distinct points are vertices of their hull.
+    """Decide which distinct points are vertices of their convex hull.
 
     Args:
-        points: Shape `(n, dim)` with `n >= 2`, exact; a difference rounds once.
+        points: The exact points, shape `(n, dim)` with `n >= 2`. Each difference of two points is
+            rounded once.
 
     Returns:
-        For each point `YES`, `NO`, `CLAIMED` or `OPEN`; and for those claimed, points `j` such that
-        the origin seems to be in the hull of the differences from `j`, padded with -1: shape
-        `(n, dim + 1)`.
+        For each point, `YES`, `NO`, `CLAIMED` or `OPEN`; and for each claimed point, points `j`
+        such that the origin seems to lie in the hull of the differences from `j`, padded with -1,
+        shape `(n, dim + 1)`.
 
     Examples:
         >>> hull_vertices(np.array([[0.0, 0.0], [4.0, 0.0], [0.0, 4.0], [1.0, 1.0]]))[0].tolist()
@@ -100,23 +102,26 @@ def hull_vertices(points: FloatArray) -> tuple[SignArray, IntArray]:
 def hull_edges(
     rows: FloatArray, n_samples: int = 48, enough: int = 32, most_claims: int = 20_000
 ) -> tuple[SignArray, IntArray] | None:
-    """Decide which pairs of vertices of a hull are joined by an edge, or give up.
+    """Decide which pairs of vertices of a hull are joined by an edge, or return `None`.
 
-    The rows of a vertex bound the cone where it wins, and its neighbours own the facets. A row is
-    dropped when the other rows are proved to imply it; otherwise the pair counts as an edge, so the
-    answer can have too many edges, never too few.
+    The rows of a vertex bound the cone of directions in which it wins, and its neighbours
+    correspond to the facets of this cone. A row is dropped only if the other rows provably imply
+    it; otherwise the pair counts as an edge. Hence the result can contain too many edges, but never
+    too few.
 
     Args:
-        rows: The rounded differences `vertex j - vertex k`, largest entry one: `(n, n, dim)`.
-        n_samples: How many pairs to try first.
-        enough: Give up if more than this number of them are edges: the graph is then not worth
-            its cost.
-        most_claims: How many claims to make; beyond them, pairs count as edges.
+        rows: The rounded differences `vertex j - vertex k`, scaled to largest entry one, shape
+            `(n, n, dim)`.
+        n_samples: The number of pairs to try first.
+        enough: Return `None` if more than this number of the first pairs are edges, because the
+            graph is then not worth its cost.
+        most_claims: The maximum number of claims. Beyond it, pairs count as edges.
 
     Returns:
-        For each pair `YES`, `NO` or `CLAIMED` (no edge, to be proved exactly), shape `(n, n)`; and
-        for each claimed pair `j, k`, and vertices `l` such that the origin seems to be in the hull
-        of `k - j` (when `l` is `k`) and of the `j - l`, padded with -1: `(n_claims, dim + 3)`.
+        For each pair, `YES`, `NO` or `CLAIMED` (no edge, still to be proved), shape `(n, n)`; and
+        for each claimed pair, `j`, `k` and vertices `l` such that the origin seems to lie in the
+        hull of `k - j` (for `l = k`) and of the `j - l`, padded with -1, shape
+        `(n_claims, dim + 3)`.
     """
     rows = prepare_array(rows)
     n, _, dim = rows.shape
@@ -134,7 +139,7 @@ def hull_edges(
 
 
 def _parts(n: int, n_entries: int) -> Iterator[slice]:
-    """Cut `n` candidates, each of which is compared with so many numbers."""
+    """Split `n` candidates, each of which is compared with `n_entries` numbers, into parts."""
     step = max(1, _ENTRIES_AT_ONCE // max(n_entries, 1))
     for start in range(0, n, step):
         yield slice(start, min(start + step, n))

@@ -1,8 +1,8 @@
-"""The nearest point to the origin in the convex hull of some rows: a candidate, in floats.
+"""The point of the convex hull of rows that is nearest to the origin, as a float candidate.
 
 Either some direction has a positive product with every row, or the origin lies in the convex hull
 of the rows (Gordan). The compiled search (`core/include/hardmax/nearest.hpp`, [Wol76] and [LH74])
-says which, in floating point; whoever asks proves the direction, or the support, exactly.
+proposes one of the two in floating point. The caller must prove the direction or the support.
 """
 
 from collections.abc import Sequence
@@ -19,18 +19,18 @@ from hardmax.typing import FloatArray, IntArray
 SEPARATED = 1
 """Every row has a positive product with the point, in floating point."""
 CONTAINED = 0
-"""The origin is, in floating point, the convex combination of the support with the weights."""
+"""In floating point, the origin is the convex combination of the support with the weights."""
 UNDECIDED = -1
-"""Rounding stopped the search between the two."""
+"""Rounding errors stopped the search before a decision."""
 
 
 class Nearest(NamedTuple):
-    """What a search found.
+    """The result of `nearest_point`.
 
     Attributes:
         status: `SEPARATED`, `CONTAINED` or `UNDECIDED`.
-        support: The active rows, at most `dim + 1`.
-        weights: Their positive coefficients, summing to one.
+        support: The indices of the active rows, at most `dim + 1`.
+        weights: The positive coefficients of the active rows, which sum to one.
         point: A positive multiple of the nearest point of their hull, shape `(dim,)`.
     """
 
@@ -48,16 +48,17 @@ def nearest_point(
     quality: float = 0.0,
     most_rounds: int = 0,
 ) -> Nearest:
-    """Find a direction positive on all rows, or rows whose convex hull holds the origin.
+    """Find a direction that is positive on all rows, or rows whose hull contains the origin.
 
     Args:
-        rows: Shape `(n_rows, dim)`, at least one row, each of about unit length.
-        start: Rows to make active first, at most `dim + 1`.
-        point: A direction to try first, if there is no `start`.
-        quality: Where to stop when the rows can be separated. 0: at the first direction positive
-            on all rows. Towards 1: when the smallest product is at least that fraction of the one
-            at the current active rows, so that 0.9 is close to the widest margin.
-        most_rounds: How many rows may become active; 0 for plenty.
+        rows: At least one row, each of about unit length, shape `(n_rows, dim)`.
+        start: The indices of the rows to make active first, at most `dim + 1`.
+        point: A direction to try first if `start` is empty.
+        quality: The stopping criterion if the rows can be separated. With 0, the search stops at
+            the first direction that is positive on all rows. With a larger value up to 1, it stops
+            when the smallest product is at least that fraction of the product with the active rows;
+            0.9 is close to the widest margin.
+        most_rounds: The maximum number of rows that become active, or 0 for a generous limit.
 
     Examples:
         >>> rows = np.array([[1.0, 0.0], [0.0, 1.0], [-1.0, 0.0]])

@@ -1,15 +1,15 @@
-r"""Which points are vertices of a convex hull, each decided with a proof.
+r"""The search for the vertices of a convex hull, with a proof for each decision.
 
-The search behind `extreme_points` and `active_forms`. Point $p_i$ is a vertex if some direction
-$u$ has $\langle p_i - p_j, u \rangle > 0$ for every other point and $\langle \rho_k, u \rangle > 0$
-for every ray. In order of cost:
+This is the search of `extreme_points` and `active_forms`. Point $p_i$ is a vertex if some direction
+$u$ satisfies $\langle p_i - p_j, u \rangle > 0$ for every other point and
+$\langle \rho_k, u \rangle > 0$ for every ray. The methods, in order of cost, are:
 
-1. directions from the centre to each point, all at once;
+1. the directions from the centre to each point, all at once;
 2. Clarkson's search with the compiled nearest-point kernel, against known vertices only;
-3. exact cones, for the few points where rounding left the proof of 1 and 2 open.
+3. exact cones, for the few points that 1 and 2 cannot prove because of rounding.
 
-A direction counts if the point wins by more than the rounding error of a matrix product. A
-combination counts if an approximate inverse proves it positive, or if it is solved exactly.
+A direction is accepted if the point wins by more than the rounding error of a matrix product. A
+combination is accepted if an approximate inverse proves it positive, or if it is solved exactly.
 """
 
 from collections.abc import Iterator
@@ -26,29 +26,30 @@ from hardmax.geometry.cones import decide_open_cone, positive_dependence
 from hardmax.typing import BoolArray, FloatArray, IntArray, WideArray
 
 _ENTRY_ERROR = UNIT_ROUNDOFF + 2.0**-900
-"""How far an entry of `AffineCoordinates.floats` may be from the exact one."""
+"""The maximum error of an entry of `AffineCoordinates.floats`."""
 _DIRECTION_BITS = 40
 _MAX_SCORES = 2**25
-"""How many scores the cheap directions may cost."""
+"""The maximum number of scores for the directions from the centre."""
 _MAX_TABLE = 2**20
-"""How many scores are kept at once."""
+"""The maximum number of scores held in memory at once."""
 _SIMPLICES = 16
-"""How many simplices are inverted at once: they should stay in cache."""
+"""The number of simplices inverted at once, which should fit in the cache."""
 _QUALITY = 0.3
 
 
 @dataclass(frozen=True, eq=False)
 class VertexProofs:
-    """What the search found about each point of `coordinates`.
+    """The result of the search for each point of `coordinates`.
 
     Attributes:
-        is_vertex: Shape `(n_points,)`.
-        directions: For vertices, one direction each as whole numbers for `coordinates.floats`.
-        exact_directions: For vertices decided in exact arithmetic, integers for
-            `coordinates.points` instead.
-        combinations: For other points, the support and the positive multipliers of
-            `p_i - p_j` and the rays (rays come as `n_points + k`). Multipliers are `None` where
-            floating point proved that they exist.
+        is_vertex: Whether a point is a vertex, shape `(n_points,)`.
+        directions: For each vertex decided in floats, a direction in which it wins, as whole
+            numbers for `coordinates.floats`.
+        exact_directions: For each vertex decided in exact arithmetic, a direction as integers for
+            `coordinates.points`.
+        combinations: For each other point, the support and the positive multipliers of the
+            `p_i - p_j` and the rays (ray `k` is listed as `n_points + k`). The multipliers are
+            `None` if floating point proved their existence.
     """
 
     is_vertex: BoolArray
@@ -64,8 +65,8 @@ def search_vertices(
 
     Args:
         coordinates: Distinct points, and rays, in well-conditioned coordinates.
-        solve: Whether every combination is wanted with its exact multipliers.
-        progress: Advanced by one for each point decided.
+        solve: Whether to compute the exact multipliers of every combination.
+        progress: A progress bar, which advances by one for each decided point.
     """
     n_points = coordinates.points.shape[0]
     proofs = VertexProofs(np.zeros(n_points, dtype=bool))
@@ -93,7 +94,7 @@ class _Candidates:
 
 
 def _white_points(coordinates: AffineCoordinates) -> tuple[FloatArray, FloatArray]:
-    """Points and unit rays in isotropic coordinates, where candidates are searched."""
+    """Return the points and unit rays in the isotropic coordinates of the candidate search."""
     centred = coordinates.floats - coordinates.floats.mean(axis=0)
     points = np.ascontiguousarray(centred @ coordinates.whitening)
     rays = np.ascontiguousarray(coordinates.float_rays @ coordinates.whitening)
@@ -104,13 +105,13 @@ def _white_points(coordinates: AffineCoordinates) -> tuple[FloatArray, FloatArra
 def _central_directions(
     coordinates: AffineCoordinates, white: tuple[FloatArray, FloatArray]
 ) -> Iterator[tuple[IntArray, FloatArray]]:
-    """Directions from the centre to the outermost points, in blocks, as whole numbers."""
+    """Yield the directions from the centre to the outermost points as whole numbers, in blocks."""
     points, rays = white
     n_points = points.shape[0]
     outwards = points
     if rays.shape[0]:
-        # Over the hyperplane across the ray the points are the graph of a function; where that
-        # is about -(s/2)|x|^2, the form at x wins in direction s x.
+        # Over the hyperplane orthogonal to the ray, the points are the graph of a function. If this
+        # function is about -(s/2)|x|^2, the form at x wins in direction s x.
         heights = points @ rays[0]
         across = points - np.outer(heights, rays[0])
         squares = (across * across).sum(axis=1)
@@ -124,7 +125,7 @@ def _central_directions(
 
 
 def _blocks(indices: IntArray, n_points: int) -> Iterator[IntArray]:
-    """Cut into pieces small enough that their scores fit `_MAX_TABLE`."""
+    """Split indices into blocks whose scores fit `_MAX_TABLE`."""
     size = max(_MAX_TABLE // n_points, 8)
     for start in range(0, indices.size, size):
         yield indices[start : start + size]
@@ -141,10 +142,11 @@ def _whole_directions(directions: FloatArray) -> FloatArray:
 def _accept_winners(
     coordinates: AffineCoordinates, targets: IntArray, directions: FloatArray, proofs: VertexProofs
 ) -> None:
-    r"""Mark whoever wins a direction beyond rounding error; the target first, then anybody.
+    r"""Mark the points that win in a direction by more than the rounding error.
 
-    The computed product of a row of `floats` with whole numbers $u$ differs from the exact one
-    by at most $\gamma_{n+2} |u|_1$, because every entry is at most 1 and no product underflows.
+    A direction is first credited to its target, then to any other winner. The computed product of a
+    row of `floats` with whole numbers $u$ differs from the exact product by at most
+    $\gamma_{n+2} |u|_1$, because every entry is at most 1 and no product underflows.
     """
     allowed = _positive_on_rays(coordinates, directions)
     scores = directions @ coordinates.floats.T
@@ -192,7 +194,7 @@ def _accept_candidates(
     solve: bool,
     progress: Progress[int],
 ) -> None:
-    """Prove what the compiled search proposed; decide exactly what cannot be proven."""
+    """Prove the proposals of the compiled search, and decide the remaining points exactly."""
     separated = found.status == SEPARATED
     _accept_winners(coordinates, found.targets[separated], found.directions[separated], proofs)
     contained = np.flatnonzero(found.status == CONTAINED)
@@ -217,7 +219,7 @@ def _accept_candidates(
 def _inside_simplices(
     coordinates: AffineCoordinates, found: _Candidates, contained: IntArray
 ) -> list[int]:
-    """Return the candidates that lie strictly inside the simplex of their support, proven."""
+    """Return the candidates that provably lie strictly inside the simplex of their support."""
     full = [k for k in contained.tolist() if len(found.supports[k]) == coordinates.rank + 1]
     proven: list[int] = []
     for start in range(0, len(full), _SIMPLICES):
@@ -231,9 +233,9 @@ def _inside_simplices(
 def _inside_by_inverse(
     coordinates: AffineCoordinates, targets: IntArray, supports: IntArray
 ) -> list[bool]:
-    r"""Prove that points lie strictly inside simplices, where rounding allows.
+    r"""Prove that points lie strictly inside simplices, if rounding errors permit.
 
-    With $M$ the matrix of columns $(1, p_i - p_j)$, the weights are $w = M^{-1} e_0$. If $X$ is
+    Let $M$ be the matrix with columns $(1, p_i - p_j)$. The weights are $w = M^{-1} e_0$. If $X$ is
     an approximate inverse and $\|I - X M\|_\infty \le \delta < 1$, then $M$ is regular and
     $\|w - X e_0\|_\infty \le \frac{\delta}{1 - \delta} \|X e_0\|_\infty$ [Rum99].
     """
@@ -275,7 +277,7 @@ def _cone_rows(coordinates: AffineCoordinates, i: int, support: list[int]) -> Wi
 def _decide_exactly(
     coordinates: AffineCoordinates, i: int, support: list[int], proofs: VertexProofs
 ) -> None:
-    """Clarkson's search for one point in exact integers."""
+    """Run Clarkson's search for one point in exact integers."""
     n_points = coordinates.points.shape[0]
     rays = list(range(n_points, n_points + coordinates.rays.shape[0]))
     against = [*(j for j in support if j < n_points), *rays]

@@ -1,9 +1,9 @@
-"""Which cells of a joint argmax partition share a facet, exactly.
+"""The pairs of cells of a joint argmax partition that share a facet, exactly.
 
-The cells of continuous maxima meet face to face. Across a facet every head that has a wall on it
-changes its winner, and no other does; a wall can belong to several heads at once. So the
-neighbour beyond a wall has a name before anything is decided, and what remains is whether the
-wall carries a facet: whether a direction violates it and satisfies all other rows of the cell.
+The cells of continuous maxima meet face to face. Across a facet, exactly the heads that have a wall
+on it change their winners; a wall can belong to several heads. Hence the tuple of the neighbour
+beyond a wall is known in advance. It remains to decide whether the wall contains a facet, that is,
+whether a direction violates it and satisfies all other rows of the cell.
 """
 
 import numpy as np
@@ -20,11 +20,11 @@ def neighbouring_tuples(winners: JointWinners) -> IntArray:
     """Find all pairs of tuples whose cones share a facet on which the base rows are positive.
 
     Returns:
-        Shape `(n_pairs, 2)`, positions in `winners.choices`, `i < j`, sorted.
+        The pairs `i < j` of positions in `winners.choices`, sorted, shape `(n_pairs, 2)`.
     """
     graphs, leaves = winners.graphs, winners.leaves
-    line = _lines(graphs)
-    cells, walls, beyond = _candidates(graphs, leaves, line)
+    line = _number_lines(graphs)
+    cells, walls, beyond = _list_walls(graphs, leaves, line)
     verdict = graphs.fan.facets(line, leaves, cells, walls)
     for place in np.flatnonzero(verdict == UNDECIDED).tolist():
         is_facet = _is_facet(graphs, leaves[cells[place]], line, int(walls[place]))
@@ -34,8 +34,8 @@ def neighbouring_tuples(winners: JointWinners) -> IntArray:
     return np.asarray(pairs[np.lexsort(pairs.T[::-1])])
 
 
-def _lines(graphs: VertexGraphs) -> IntArray:
-    """Number the rows so that positive multiples of each other have equal numbers."""
+def _number_lines(graphs: VertexGraphs) -> IntArray:
+    """Number the rows so that rows get the same number if they are positive multiples."""
     numbers: dict[Vector, int] = {}
     rows = graphs.exact_rows(np.arange(graphs.owner.size))
     line = np.empty(rows.shape[0], np.int64)
@@ -44,10 +44,10 @@ def _lines(graphs: VertexGraphs) -> IntArray:
     return line
 
 
-def _candidates(
+def _list_walls(
     graphs: VertexGraphs, leaves: IntArray, line: IntArray
 ) -> tuple[IntArray, IntArray, IntArray]:
-    """List the walls of cells that have a cell beyond them, each from its first cell only."""
+    """List the walls of cells with a cell beyond them, each only for the first of its two cells."""
     position = {tuple(leaf): i for i, leaf in enumerate(leaves.tolist())}
     first, rival, lines = graphs.fan.first_row.tolist(), graphs.fan.rival.tolist(), line.tolist()
     cells, walls, beyond = [], [], []
@@ -55,7 +55,7 @@ def _candidates(
         crossings: dict[int, tuple[int, list[int]]] = {}
         for level, vertex in enumerate(leaf):
             for r in range(first[vertex], first[vertex + 1]):
-                # No three vertices of a hull lie on a line: a head has one row on each at most.
+                # No three vertices of a hull lie on a line, so a head has at most one row per line.
                 _, across = crossings.setdefault(lines[r], (r, leaf.copy()))
                 across[level] = rival[r]
         for r, across in crossings.values():
@@ -68,7 +68,7 @@ def _candidates(
 
 
 def _is_facet(graphs: VertexGraphs, leaf: IntArray, line: IntArray, wall: int) -> bool:
-    """Decide in exact integers whether the wall carries a facet of the cell."""
+    """Decide in exact integers whether the wall contains a facet of the cell."""
     own = [graphs.rows_of(vertex) for vertex in leaf.tolist()]
     others = np.concatenate([graphs.base_rows, *own])
     others = others[line[others] != line[wall]]

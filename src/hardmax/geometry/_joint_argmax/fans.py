@@ -1,8 +1,8 @@
-"""The rows of several heads in one table, and the compiled questions about tuples of vertices.
+"""The rows of several heads in one table, and the compiled decisions about tuples of vertices.
 
-Row `r` of a vertex says that it scores more than `rival[r]`; the open cone of a tuple of vertices,
-one of each head, is where all rows of its vertices are positive. What is compiled is in
-`core/include/hardmax/joint.hpp`.
+Row `r` of a vertex is positive where the vertex scores more than `rival[r]`. The open cone of a
+tuple of vertices, one from each head, is the set on which all rows of its vertices are positive.
+The compiled code is in `core/include/hardmax/joint.hpp`.
 """
 
 from ctypes import Structure, addressof, c_int64, c_void_p
@@ -18,7 +18,7 @@ from hardmax.typing import BoolArray, FloatArray, IntArray, SignArray
 
 FACET, NO_FACET, UNDECIDED = 1, 0, -1
 _QUESTIONS = 4096
-"""How many are asked in one call."""
+"""The maximum number of decisions per call of the core."""
 
 
 class _Record(Structure):
@@ -38,14 +38,15 @@ class Fan:
     """The rows of all heads.
 
     Attributes:
-        rows: The rounded differences of points, largest entry about one: `(n_rows, dim)`.
-        units: About the same rows, of unit length: `(n_rows, dim)`.
-        points: To guess winners: `(n_vertices, dim)`.
-        first_vertex: Where the vertices of each head start: `(n_heads + 1,)`.
-        first_row: Where the rows of each vertex start: `(n_vertices + 1,)`; later rows, the base
-            rows, count for every tuple.
-        rival: The vertex on the other side: `(n_rows,)`.
-        reverse: The row that says the opposite: `(n_rows,)`.
+        rows: The rounded differences of points, scaled to largest entry about one, shape
+            `(n_rows, dim)`.
+        units: Approximations of the same rows, scaled to unit length, shape `(n_rows, dim)`.
+        points: Approximate vertices for guessing winners, shape `(n_vertices, dim)`.
+        first_vertex: The index of the first vertex of each head, shape `(n_heads + 1,)`.
+        first_row: The index of the first row of each vertex, shape `(n_vertices + 1,)`. The
+            remaining rows, the base rows, apply to every tuple.
+        rival: The vertex on the other side of each row, shape `(n_rows,)`.
+        reverse: The index of the negated row, shape `(n_rows,)`.
     """
 
     rows: FloatArray
@@ -69,19 +70,20 @@ class Fan:
 
     @property
     def address(self) -> int:
-        """Where the core finds it."""
+        """The address of the record for the core."""
         return addressof(self._record)
 
     def check(self, leaves: IntArray, directions: FloatArray) -> tuple[BoolArray, FloatArray]:
-        """Prove, for each tuple on its own, that its direction selects it.
+        """Try to prove, for each tuple separately, that its direction selects it.
 
         Args:
             leaves: One vertex of each head, shape `(n, n_heads)`.
-            directions: Taken as exact, entries at most one: shape `(n, dim)`.
+            directions: Exact directions with entries of at most one, shape `(n, dim)`.
 
         Returns:
-            Whether that is proved; and, rounded, the sine of the angle between the direction and
-            the nearest wall of the tuple, infinite if it has none. Shape `(n,)` both.
+            Two arrays of shape `(n,)`: whether the proof succeeds; and the rounded sine of the
+            angle between the direction and the nearest wall of the tuple, infinite if there is no
+            wall.
         """
         leaves, directions = prepare_array(leaves, np.int64), prepare_array(directions)
         proved, margins = np.empty(len(leaves), np.bool_), np.empty(len(leaves))
@@ -92,18 +94,19 @@ class Fan:
     def facets(
         self, line: IntArray, leaves: IntArray, cells: IntArray, walls: IntArray
     ) -> SignArray:
-        """Decide whether rows of tuples are irredundant, rows on the same line counted as one.
+        """Decide whether rows of tuples are irredundant, treating rows on the same line as one.
 
         A row is irredundant if some direction violates it and satisfies all others.
 
         Args:
-            line: Equal for rows that are positive multiples of each other, shape `(n_rows,)`.
+            line: A number for each row, equal for rows that are positive multiples of each other,
+                shape `(n_rows,)`.
             leaves: One vertex of each head, shape `(n_tuples, n_heads)`.
-            cells: The tuple of each question, shape `(n,)`.
-            walls: The row of each question, one of its tuple's.
+            cells: The tuple of each decision, shape `(n,)`.
+            walls: The row of each decision, which belongs to the tuple, shape `(n,)`.
 
         Returns:
-            `FACET`, `NO_FACET` or `UNDECIDED`, shape `(n,)`.
+            `FACET`, `NO_FACET` or `UNDECIDED` for each decision, shape `(n,)`.
         """
         verdict = np.empty(len(cells), np.int8)
         memory = Memory(core().hm_joint_facets_size(self.address))

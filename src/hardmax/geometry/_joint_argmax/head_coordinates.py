@@ -1,9 +1,9 @@
-r"""Coordinates in which all heads' differences fill their space evenly, without rounding them.
+r"""Exact coordinates in which the differences of all heads fill their space evenly.
 
-A search in floating point wants rows that span the space and are about equally long in all
-directions. Scaling each axis by a power of two is exact and usually enough. Where it is not (flat
-sets, oblique scales, exponents too far apart) the points go through an exact integer matrix, and
-rows are rounded only after the differences have been taken.
+A search in floating point requires rows that span the space and are about equally long in all
+directions. Scaling each axis by a power of two is exact and usually suffices. Otherwise (for flat
+sets, oblique scales or a wide range of exponents), the points are transformed by an exact integer
+matrix, and rows are rounded only after the differences are computed.
 """
 
 from collections.abc import Sequence
@@ -24,47 +24,47 @@ _LEADING_BITS = 64
 
 
 class HeadCoordinates(Protocol):
-    """What a search needs to know about the points of several heads.
+    """The interface of coordinates for the points of several heads.
 
-    Rows are differences of two points of a head, or base rows. Their floats are within
-    `3 * 2**-53` of the exact ones relative to every entry, or within `2**-900` of the largest.
+    Rows are differences of two points of a head, or base rows. The relative error of each float
+    entry is at most `3 * 2**-53`, or its error is at most `2**-900` times the largest entry.
     """
 
     rank: int
     """The dimension of the span of all rows."""
     floats: list[FloatArray]
-    """For each head its points, shape `(n_points, rank)`, about; for guesses."""
+    """For each head, its approximate points, shape `(n_points, rank)`."""
     are_exact: bool
-    """Whether `floats` are exact, so that a difference of two rounds once."""
+    """Whether `floats` are exact, so that the difference of two points is rounded only once."""
 
     def integers(self, head: int) -> WideArray:
-        """Return a head's points, up to a common factor and a shift, as Python integers."""
+        """Return the points of a head as Python integers, up to a common factor and a shift."""
 
     def base_integers(self) -> WideArray:
         """Return the base rows up to positive factors, as Python integers."""
 
     def differences(self, head: int, i: IntArray, j: IntArray) -> FloatArray:
-        """Return the rows `points[i] - points[j]`, each scaled to largest entry about one."""
+        """Return the rows `points[i] - points[j]`, each scaled to largest entry about 1."""
 
     def base_rows(self) -> FloatArray:
-        """Return the base rows, each scaled to largest entry about one."""
+        """Return the base rows, each scaled to largest entry about 1."""
 
     def original_integers(self, direction: WideArray) -> WideArray:
-        """Write an integer direction in the coordinates the points came in."""
+        """Transform an integer direction to the original coordinates."""
 
     def original_floats(self, directions: FloatArray) -> tuple[FloatArray, BoolArray]:
-        """Write directions in the coordinates the points came in, and tell which ones rounded."""
+        """Transform directions to the original coordinates, and tell which ones were rounded."""
 
     def from_original(self, directions: FloatArray) -> tuple[FloatArray, BoolArray]:
-        """Write original directions for these coordinates, and tell which ones are exact."""
+        """Transform directions from the original coordinates, and tell which ones are exact."""
 
 
 def head_coordinates(points: Sequence[FloatArray], base: FloatArray) -> HeadCoordinates:
-    """Choose coordinates for the points of some heads and for some base rows.
+    """Choose coordinates for the points of several heads and for base rows.
 
     Args:
-        points: For each head its points, shape `(n_points, dim)`, finite.
-        base: Shape `(n_base, dim)`.
+        points: For each head, its finite points, shape `(n_points, dim)`.
+        base: The base rows, shape `(n_base, dim)`.
     """
     scaled = _AxisScaled(points, base)
     if scaled.is_lossless() and scaled.is_round():
@@ -73,7 +73,7 @@ def head_coordinates(points: Sequence[FloatArray], base: FloatArray) -> HeadCoor
 
 
 class _AxisScaled:
-    """Every axis divided by a power of two."""
+    """Coordinates in which every axis is divided by a power of two."""
 
     are_exact = True
 
@@ -81,7 +81,7 @@ class _AxisScaled:
         self._before = [*points, base]
         self.rank = base.shape[1]
         with np.errstate(over="ignore", under="ignore"):
-            # A quarter first, so that the span of the largest floats is finite.
+            # Divide by four first, so that the span of the largest floats is finite.
             spans = np.array([np.ptp(head * 0.25, axis=0) for head in points])
             sizes = np.concatenate([spans, np.abs(base) * 0.25]).max(axis=0)
             self._exponents = np.frexp(sizes)[1].astype(np.int64) + 2
@@ -89,7 +89,7 @@ class _AxisScaled:
         self.floats = self._after[:-1]
 
     def is_lossless(self) -> bool:
-        """Check that scaling lost nothing, with room to spare for products."""
+        """Check that scaling is exact, and that products neither overflow nor underflow."""
         for before, after in zip(self._before, self._after, strict=True):
             size = np.abs(after)
             with np.errstate(over="ignore", under="ignore"):
@@ -100,11 +100,11 @@ class _AxisScaled:
         return True
 
     def is_round(self) -> bool:
-        """Prove that the rows span the space, and check that they do so evenly."""
+        """Prove that the rows span the space, and check that they fill it evenly."""
         rows = np.concatenate([*(head[1:] - head[0] for head in self.floats), self._after[-1]])
-        if proved_rank(rows) != self.rank or self.rank == 0:
+        if prove_rank(rows) != self.rank or self.rank == 0:
             return False
-        units = unit_rows(rows)
+        units = scale_to_unit_length(rows)
         spread = np.linalg.eigvalsh(units.T @ units)
         return bool(spread[0] > _ROUND_ENOUGH * spread[-1])
 
@@ -120,10 +120,10 @@ class _AxisScaled:
 
     def differences(self, head: int, i: IntArray, j: IntArray) -> FloatArray:
         points = self.floats[head]
-        return largest_one(points[i] - points[j])
+        return scale_to_unit_size(points[i] - points[j])
 
     def base_rows(self) -> FloatArray:
-        return largest_one(self._after[-1])
+        return scale_to_unit_size(self._after[-1])
 
     def original_integers(self, direction: WideArray) -> WideArray:
         shifts = int(self._exponents.max()) - self._exponents
@@ -143,7 +143,7 @@ class _AxisScaled:
 
 
 class _IntegerMapped:
-    """Every point mapped by one exact integer matrix to coordinates of the common span."""
+    """Coordinates of the common span, to which an exact integer matrix maps every point."""
 
     are_exact = False
 
@@ -151,7 +151,7 @@ class _IntegerMapped:
         wide = scaled_integers(np.concatenate([*points, base])).integers
         ends = np.cumsum([head.shape[0] for head in points]).tolist()
         *heads, rays = np.split(wide, ends)
-        # Of affine coordinates only differences matter; one point of each head becomes the origin.
+        # Only differences of points matter, so the first point of each head becomes the origin.
         moved = np.concatenate([head - head[0] for head in heads])
         mapped = affine_coordinates(moved, rays)
         self.rank = mapped.rank
@@ -162,7 +162,7 @@ class _IntegerMapped:
         self.floats = np.split(mapped.floats, ends[:-1])
 
     def integers(self, head: int) -> WideArray:
-        # A direction for scaled coordinates is one for integers once these are scaled too.
+        # Scale the integers like the floats, so that directions apply to both.
         return self._scaled(self._heads[head])
 
     def base_integers(self) -> WideArray:
@@ -174,10 +174,10 @@ class _IntegerMapped:
 
     def differences(self, head: int, i: IntArray, j: IntArray) -> FloatArray:
         points = self._heads[head]
-        return _rounded_rows(points[i] - points[j], self._exponents)
+        return _round_rows(points[i] - points[j], self._exponents)
 
     def base_rows(self) -> FloatArray:
-        return _rounded_rows(self._rays, self._exponents)
+        return _round_rows(self._rays, self._exponents)
 
     def original_integers(self, direction: WideArray) -> WideArray:
         return np.asarray(self._transform @ self._scaled(direction), dtype=object)
@@ -188,7 +188,7 @@ class _IntegerMapped:
         lost = np.zeros(directions.shape[0], np.bool_)
         for place, direction in enumerate(directions):
             exact = self.original_integers(scaled_integers(direction).integers)
-            result[place] = rounded_direction(exact)
+            result[place] = round_direction(exact)
             back = scaled_integers(result[place]).integers
             lost[place] = not is_multiple(back, exact)
         return result, lost
@@ -199,10 +199,10 @@ class _IntegerMapped:
 
 
 @np.errstate(under="ignore")
-def rounded_direction(exact: WideArray) -> FloatArray:
-    """Round integers to float64 up to a common factor, the largest to at most one."""
+def round_direction(exact: WideArray) -> FloatArray:
+    """Round integers to float64, scaled by a common factor to entries of at most one."""
     width = max((abs(int(x)).bit_length() for x in exact), default=0)
-    mantissas, exponents = _leading(exact)
+    mantissas, exponents = _round_to_leading_bits(exact)
     return np.asarray(np.ldexp(mantissas, exponents - width))
 
 
@@ -215,15 +215,15 @@ def is_multiple(left: WideArray, right: WideArray) -> bool:
     return bool(same_side and (left * right[place] == right * left[place]).all())
 
 
-def unit_rows(rows: FloatArray) -> FloatArray:
-    """Scale rows to unit length; zero rows stay."""
+def scale_to_unit_length(rows: FloatArray) -> FloatArray:
+    """Scale rows to unit length; zero rows do not change."""
     lengths = np.sqrt(np.einsum("ij,ij->i", rows, rows))
     return np.ascontiguousarray(rows / np.where(lengths > 0.0, lengths, 1.0)[:, None])
 
 
 @np.errstate(under="ignore")
-def proved_rank(rows: FloatArray) -> int:
-    """Return the rank of exact rows if it is full and their floats prove it, else -1."""
+def prove_rank(rows: FloatArray) -> int:
+    """Return the rank of exact rows if floats prove that it is full, otherwise -1."""
     wanted = min(rows.shape)
     work = rows.copy()
     picked: list[tuple[int, int]] = []
@@ -238,34 +238,34 @@ def proved_rank(rows: FloatArray) -> int:
         work[:, k] = 0.0
     if not wanted:
         return 0
-    square = prepare_array(largest_one(rows[np.ix_(*np.array(picked).T)]))
+    square = prepare_array(scale_to_unit_size(rows[np.ix_(*np.array(picked).T)]))
     memory = Memory(core().hm_invert_size(wanted))
     inverse, bounds = np.empty((wanted, wanted)), np.empty(2)
     arrays = address(square), wanted, address(inverse), address(bounds)
     return wanted if core().hm_invert(memory.address, *arrays) else -1
 
 
-def largest_one(rows: FloatArray) -> FloatArray:
-    """Scale each row by a power of two, its largest entry to between a half and one."""
+def scale_to_unit_size(rows: FloatArray) -> FloatArray:
+    """Scale each row by a power of two so that its largest entry is between a half and one."""
     if not rows.shape[1]:
         return rows
     exponents = np.frexp(np.abs(rows).max(axis=1))[1]
     return np.asarray(np.ldexp(rows, -exponents[:, None]))
 
 
-def _leading(integers: WideArray) -> tuple[FloatArray, IntArray]:
-    """Round integers to floats times powers of two, relative to each entry."""
+def _round_to_leading_bits(integers: WideArray) -> tuple[FloatArray, IntArray]:
+    """Round integers to floats times powers of two, with a small relative error in each entry."""
     widths = np.frompyfunc(lambda x: max(abs(x).bit_length() - _LEADING_BITS, 0), 1, 1)(integers)
     mantissas = np.asarray(integers >> widths, dtype=np.float64)
     return mantissas, np.asarray(widths, dtype=np.int64)
 
 
 @np.errstate(under="ignore")
-def _rounded_rows(integers: WideArray, column_exponents: IntArray) -> FloatArray:
-    """Round integer rows with scaled columns, each to largest entry about one."""
+def _round_rows(integers: WideArray, column_exponents: IntArray) -> FloatArray:
+    """Scale integer columns, and round each row to floats with largest entry about one."""
     if not integers.size:
         return np.zeros(integers.shape)
-    mantissas, exponents = _leading(integers)
+    mantissas, exponents = _round_to_leading_bits(integers)
     fractions, more = np.frexp(mantissas)
     total = np.where(fractions != 0.0, exponents + more - column_exponents, np.iinfo(np.int64).min)
     largest = total.max(axis=1, keepdims=True)

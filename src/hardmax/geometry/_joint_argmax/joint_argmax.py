@@ -1,14 +1,14 @@
-r"""Which tuples of winners occur together: the search behind Minkowski sums and refinements.
+r"""The tuples of winners that occur together: the search for Minkowski sums and refinements.
 
-Heads $h = 1, \dots, H$ hold points $p_{h,1}, p_{h,2}, \dots$ in $\mathbb{R}^d$, and a direction $u$
-selects in every head the point with the largest $\langle u, p_{h,i} \rangle$. The tuples selected
-on open sets of directions are the vertices of the Minkowski sum, and the full-dimensional cones of
-the common refinement of the normal fans. They are found head by head: every tuple for the first
-heads extends to one for all, so no more than $H$ times as many nodes as answers are visited, and
-the $\prod_h N_h$ sums are never formed.
+Heads $h = 1, \dots, H$ have points $p_{h,1}, p_{h,2}, \dots$ in $\mathbb{R}^d$. A direction $u$
+selects in every head the point with the largest $\langle u, p_{h,i} \rangle$. The tuples that are
+selected on open sets of directions are the vertices of the Minkowski sum, and the full-dimensional
+cones of the common refinement of the normal fans. The search proceeds head by head. Every tuple for
+the first heads extends to a tuple for all heads, so the number of visited nodes is at most $H$
+times the number of results, and the $\prod_h N_h$ sums are never formed.
 
-Every tuple found carries a direction that selects it, and every tuple refused a proof that no
-direction does, in floating point with a proven bound or else in exact integers.
+Every tuple found comes with a direction that selects it. For every rejected tuple, there is a proof
+that no direction selects it, in floating point with a proven bound or in exact integers.
 """
 
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ import numpy as np
 from hardmax._ground.progress import Progress
 from hardmax.exact.decisions import Decisions, Stage, starting_stage
 from hardmax.exact.dyadic import scaled_integers
-from hardmax.geometry._joint_argmax.head_coordinates import is_multiple, rounded_direction
+from hardmax.geometry._joint_argmax.head_coordinates import is_multiple, round_direction
 from hardmax.geometry._joint_argmax.vertex_graphs import VertexGraphs, vertex_graphs
 from hardmax.geometry._joint_argmax.winner_search import WinnerSearch, integer_direction
 from hardmax.geometry.extreme_points import certify_extreme_points
@@ -32,14 +32,14 @@ class JointWinners:
     """The tuples of winners, in lexicographic order.
 
     Attributes:
-        points: For each head its points.
-        base: The rows every direction is positive on, shape `(n_base, dim)`.
-        choices: Index of the winner in each head, shape `(count, n_heads)`.
-        directions: A direction selecting each tuple, shape `(count, dim)`; only nearly so for the
-            tuples listed in `exact`.
-        exact: For the tuples that no float64 direction was found for, by position, a direction
-            of Python integers, shape `(dim,)`.
-        decisions: How the answer was reached.
+        points: For each head, its points.
+        base: The rows that have positive products with all directions, shape `(n_base, dim)`.
+        choices: For each tuple, the index of the winner in each head, shape `(count, n_heads)`.
+        directions: For each tuple, a direction that selects it, shape `(count, dim)`. For the
+            tuples in `exact`, the direction is rounded and may not select the tuple.
+        exact: For each tuple without a known float64 direction, by position, a direction of Python
+            integers, shape `(dim,)`.
+        decisions: The numbers of decisions by method.
     """
 
     points: tuple[FloatArray, ...]
@@ -62,7 +62,7 @@ class JointWinners:
 
     @cached_property
     def _exact_vertices(self) -> list[tuple[IntArray, WideArray]]:
-        """For each head the indices of its vertices, and the vertices as Python integers."""
+        """For each head, the indices of its vertices and the vertices as Python integers."""
         names = self.graphs.vertices_by_head()
         return [
             (own, scaled_integers(head[own]).integers)
@@ -73,7 +73,7 @@ class JointWinners:
         """Decide for every tuple whether the direction in its row selects it.
 
         Args:
-            directions: Shape `(count, dim)`, taken as exact.
+            directions: The exact directions, shape `(count, dim)`.
         """
         scaled, usable = self.graphs.coordinates.from_original(directions)
         result, _ = self.graphs.fan.check(self.leaves, scaled)
@@ -105,28 +105,31 @@ def joint_winners(
     """Find all tuples of winners that occur on an open set of directions.
 
     Args:
-        points: For each head its points, shape `(n_points, dim)`, float64 and finite.
-        base: Rows every direction must be positive on, shape `(n_base, dim)`. If no direction is,
-            there are no tuples.
-        description: The words before the progress bar.
-        start: Where a decision starts; everything in exact integers unless `"filtered"`.
+        points: For each head, its finite float64 points, shape `(n_points, dim)`.
+        base: Rows that must have positive products with every direction, shape `(n_base, dim)`. If
+            no direction satisfies this, there are no tuples.
+        description: The label of the progress bar.
+        start: The first stage of each decision. Unless it is `"filtered"`, all decisions are made
+            in exact integers.
 
     Raises:
-        SizeLimitError: If the hulls have too many pairs of neighbours for a table of rows.
+        SizeLimitError: If the table of pairs of neighbouring vertices would be too large.
     """
     is_exact_only = starting_stage(start) > 0
     moving = [h for h, head in enumerate(points) if (head != head[0]).any()]
     if len(moving) <= 1 and base.shape[0] == 0:
-        return _one_head(points, base, moving[0] if moving else 0)
+        return _list_single_head(points, base, moving[0] if moving else 0)
     search = WinnerSearch(vertex_graphs(points, base, is_exact_only), is_exact_only)
     progress: Progress[None] = Progress((), None, description)
     with progress:
         search.complete(progress)
-    return _named(tuple(points), base, search)
+    return _sort_tuples(tuple(points), base, search)
 
 
-def _named(points: tuple[FloatArray, ...], base: FloatArray, search: WinnerSearch) -> JointWinners:
-    """Sort the tuples, name their points, and write directions as the points came."""
+def _sort_tuples(
+    points: tuple[FloatArray, ...], base: FloatArray, search: WinnerSearch
+) -> JointWinners:
+    """Sort the tuples, and convert indices and directions to those of the original points."""
     graphs, coordinates = search.graphs, search.graphs.coordinates
     leaves, directions, exact = search.tuples()
     choices = graphs.choices(leaves)
@@ -140,7 +143,7 @@ def _named(points: tuple[FloatArray, ...], base: FloatArray, search: WinnerSearc
         leaf = int(order[place])
         direction = exact.get(leaf, integer_direction(directions[leaf]))
         wide[place] = coordinates.original_integers(direction)
-        original[place] = rounded_direction(wide[place])
+        original[place] = round_direction(wide[place])
     decisions = Decisions(
         filtered=search.n_filtered + order.size - len(wide),
         rational=search.n_rational + len(wide),
@@ -152,8 +155,8 @@ def _named(points: tuple[FloatArray, ...], base: FloatArray, search: WinnerSearc
     return result
 
 
-def _one_head(points: Sequence[FloatArray], base: FloatArray, head: int) -> JointWinners:
-    """List the vertices of a single head; all other heads are single points."""
+def _list_single_head(points: Sequence[FloatArray], base: FloatArray, head: int) -> JointWinners:
+    """List the vertices of one head when all other heads have a single distinct point."""
     proofs = certify_extreme_points(points[head])
     vertices = np.flatnonzero(proofs.is_extreme)
     choices = np.zeros((vertices.size, len(points)), np.int64)
@@ -161,7 +164,7 @@ def _one_head(points: Sequence[FloatArray], base: FloatArray, head: int) -> Join
     directions = np.zeros((vertices.size, base.shape[1]))
     wide: dict[int, WideArray] = {}
     for place, direction in enumerate(proofs.directions):
-        directions[place] = rounded_direction(direction)
+        directions[place] = round_direction(direction)
         if not is_multiple(integer_direction(directions[place]), direction):
             wide[place] = direction
     decisions = Decisions(rational=points[head].shape[0])

@@ -1,9 +1,9 @@
 r"""The vertices and edges of each point set, as rows of one table that a search can use.
 
-A direction $u$ selects the point $p_i$ of a set when $\langle u, p_i - p_j \rangle > 0$ for all
-other points. Only vertices of the convex hull are ever selected, and only the rows against
-neighbours in the vertex graph of the hull matter. This module finds both, with proofs: a point is
-dropped only if it is proved to be no vertex, a row only if it is proved to be implied by others.
+A direction $u$ selects the point $p_i$ of a set if $\langle u, p_i - p_j \rangle > 0$ for all other
+points. Only vertices of the convex hull are ever selected, and only the rows for neighbours in the
+vertex graph of the hull matter. This module finds both with proofs: it drops a point only if the
+point is provably not a vertex, and a row only if other rows provably imply it.
 """
 
 from collections.abc import Sequence
@@ -19,9 +19,9 @@ from hardmax.geometry._joint_argmax.fans import Fan
 from hardmax.geometry._joint_argmax.head_coordinates import (
     HeadCoordinates,
     head_coordinates,
-    largest_one,
-    proved_rank,
-    unit_rows,
+    scale_to_unit_size,
+    prove_rank,
+    scale_to_unit_length,
 )
 from hardmax.geometry.cones import decide_open_cone, positive_dependence
 from hardmax.geometry.extreme_points import extreme_points
@@ -32,16 +32,17 @@ _MAX_TABLE_ENTRIES = 2**27
 
 @dataclass(frozen=True, eq=False)
 class VertexGraphs:
-    """All heads' vertices and rows, in floating point for searching and exactly for proving.
+    """The vertices and rows of all heads, in floats for the search and exactly for proofs.
 
     Attributes:
-        fan: The rounded rows; see the kernel. Its heads are sorted by their number of vertices.
-        heads: For each head of the fan which point set it is, shape `(n_heads,)`.
-        vertices: For each vertex of the fan its index in its point set, shape `(n_vertices,)`.
-        owner: For each row the vertex it belongs to, -1 for a base row, shape `(n_rows,)`.
-        base_rows: The numbers of the base rows.
-        coordinates: What the coordinates of the fan mean.
-        n_rational: How many decisions were taken in exact integers.
+        fan: The rounded rows for the compiled kernel. Its heads are sorted by number of vertices.
+        heads: For each head of the fan, the index of its point set, shape `(n_heads,)`.
+        vertices: For each vertex of the fan, its index in its point set, shape `(n_vertices,)`.
+        owner: For each row, the vertex to which it belongs, or -1 for a base row, shape
+            `(n_rows,)`.
+        base_rows: The indices of the base rows.
+        coordinates: The coordinates of the fan.
+        n_rational: The number of decisions made in exact integers.
     """
 
     fan: Fan
@@ -76,17 +77,17 @@ class VertexGraphs:
         return rows
 
     def rows_of(self, vertex: int) -> IntArray:
-        """Return the numbers of the rows of one vertex."""
+        """Return the indices of the rows of one vertex."""
         return np.arange(self.fan.first_row[vertex], self.fan.first_row[vertex + 1])
 
     def choices(self, leaves: IntArray) -> IntArray:
-        """Name the points of tuples of vertices, in the order of the point sets."""
+        """Convert tuples of vertices to indices of points, in the order of the point sets."""
         choices = np.empty_like(leaves)
         choices[:, self.heads] = self.vertices[leaves]
         return choices
 
     def leaves(self, choices: IntArray) -> IntArray:
-        """Find the vertices that tuples of points are."""
+        """Convert tuples of indices of points to vertices."""
         leaves = np.empty_like(choices)
         for level, head in enumerate(self.heads.tolist()):
             start, stop = self.fan.first_vertex[level : level + 2]
@@ -94,7 +95,7 @@ class VertexGraphs:
         return leaves
 
     def vertices_by_head(self) -> list[IntArray]:
-        """Return for each point set the indices of its vertices, in order."""
+        """Return, for each point set, the indices of its vertices in order."""
         parts = np.split(self.vertices, self.fan.first_vertex[1:-1])
         return [parts[level] for level in np.argsort(self.heads)]
 
@@ -105,12 +106,12 @@ def vertex_graphs(
     """Prepare point sets for the search.
 
     Args:
-        points: For each head its points, shape `(n_points, dim)`, finite.
-        base: Rows that every direction must also be positive on, shape `(n_base, dim)`.
-        is_exact_only: Decide nothing in floating point, and drop no rows.
+        points: For each head, its finite points, shape `(n_points, dim)`.
+        base: Rows that must have positive products with every direction, shape `(n_base, dim)`.
+        is_exact_only: Whether to make all decisions in exact integers. No rows are dropped then.
 
     Raises:
-        SizeLimitError: If the hulls have too many pairs of neighbours for a table of rows.
+        SizeLimitError: If the table of pairs of neighbouring vertices would be too large.
     """
     first = [_first_indices(head) for head in points]
     distinct = [head[kept] for head, kept in zip(points, first, strict=True)]
@@ -119,7 +120,7 @@ def vertex_graphs(
     # Small heads first: the search then has few nodes before the last head.
     heads = np.argsort([hull.kept.size for hull in hulls], kind="stable")
     sorted_hulls = [hulls[h] for h in heads]
-    fan, owner = _table(coordinates, heads.tolist(), sorted_hulls)
+    fan, owner = _build_table(coordinates, heads.tolist(), sorted_hulls)
     n_paired = int(fan.first_row[-1])
     return VertexGraphs(
         fan,
@@ -134,8 +135,8 @@ def vertex_graphs(
 
 
 def _first_indices(points: FloatArray) -> IntArray:
-    """Return, in order, the first index of every distinct point."""
-    # Adding zero makes the two zeros one.
+    """Return the first index of every distinct point, in order."""
+    # Adding 0.0 turns -0.0 into 0.0.
     _, first = np.unique(points + 0.0, axis=0, return_index=True)
     return np.sort(first)
 
@@ -144,9 +145,10 @@ class _Hull:
     """The vertices and the vertex graph of one head.
 
     Attributes:
-        kept: The vertices among the distinct points, in order.
-        graph: Which pairs of them are joined, shape `(n_kept, n_kept)`; may have pairs too many.
-        n_rational: How many decisions were taken in exact integers.
+        kept: The indices of the vertices among the distinct points, in order.
+        graph: Whether two vertices are joined, shape `(n_kept, n_kept)`. It can contain pairs that
+            are not edges.
+        n_rational: The number of decisions made in exact integers.
     """
 
     def __init__(
@@ -162,13 +164,13 @@ class _Hull:
             self._keep_extreme(points)
             return
         every = np.arange(n_points)
-        rank = proved_rank(coordinates.differences(head, every[1:], 0 * every[1:]))
+        rank = prove_rank(coordinates.differences(head, every[1:], 0 * every[1:]))
         if rank == n_points - 1:
-            self._keep(every)  # A simplex: all points are vertices, all pairs edges.
+            self._keep(every)  # In a simplex, all points are vertices and all pairs are edges.
             return
         columns = np.arange(coordinates.rank)
         if rank != coordinates.rank:
-            # In a flat head proofs need its own coordinates, where it is not flat.
+            # For a flat head, proofs require coordinates in which it is full-dimensional.
             columns = _independent_columns(self._exact)
             self.n_rational += 1
         if coordinates.are_exact:
@@ -179,7 +181,7 @@ class _Hull:
             self._find_edges(columns)
 
     def _keep(self, kept: IntArray) -> None:
-        _refuse_large(kept.size, kept.size**2 * self._coordinates.rank)
+        _check_table_size(kept.size, kept.size**2 * self._coordinates.rank)
         self.kept = kept
         self.graph = ~np.eye(kept.size, dtype=np.bool_)
 
@@ -204,9 +206,11 @@ class _Hull:
         n_kept, rank = self.kept.size, columns.size
         i, j = np.repeat(self.kept, n_kept), np.tile(self.kept, n_kept)
         rows = self._coordinates.differences(self.head, i, j)
-        rows = largest_one(np.ascontiguousarray(rows[:, columns])).reshape(n_kept, n_kept, rank)
+        rows = scale_to_unit_size(np.ascontiguousarray(rows[:, columns])).reshape(
+            n_kept, n_kept, rank
+        )
         if np.count_nonzero(rows.any(axis=2)) < n_kept * (n_kept - 1):
-            return  # Scales so far apart that the kept coordinates round to zero.
+            return  # The scales differ so much that the kept coordinates round to zero.
         found = hull_edges(rows)
         if found is None:
             return
@@ -238,22 +242,23 @@ def _independent_columns(points: WideArray) -> IntArray:
     return np.array(pivots, np.int64)
 
 
-def _refuse_large(n_vertices: int, n_entries: int) -> None:
+def _check_table_size(n_vertices: int, n_entries: int) -> None:
     if n_entries > _MAX_TABLE_ENTRIES:
         raise SizeLimitError(
-            f"`points` have {n_vertices} hull vertices, whose differences fill {n_entries} "
-            f"numbers; this search builds tables of at most {_MAX_TABLE_ENTRIES}."
+            f"the hulls of `points` have {n_vertices} vertices, and the table of their differences "
+            f"would have {n_entries} entries, more than the limit of {_MAX_TABLE_ENTRIES}. Use "
+            f"fewer points."
         )
 
 
-def _table(
+def _build_table(
     coordinates: HeadCoordinates, heads: list[int], hulls: list[_Hull]
 ) -> tuple[Fan, IntArray]:
-    """Write the rows of all heads, vertex by vertex, and the base rows after them."""
+    """Build the table of the rows of all heads, vertex by vertex, followed by the base rows."""
     first_vertex = np.cumsum([0, *(hull.kept.size for hull in hulls)])
     n_vertices = int(first_vertex[-1])
     n_paired = sum(int(hull.graph.sum()) for hull in hulls)
-    _refuse_large(n_vertices, n_paired * coordinates.rank)
+    _check_table_size(n_vertices, n_paired * coordinates.rank)
     parts, owners, rivals = [], [], []
     for head, hull, start in zip(heads, hulls, first_vertex, strict=False):
         i, j = np.nonzero(hull.graph)
@@ -268,7 +273,7 @@ def _table(
     guesses = [coordinates.floats[head][hull.kept] for head, hull in zip(heads, hulls, strict=True)]
     fan = Fan(
         rows,
-        unit_rows(rows),
+        scale_to_unit_length(rows),
         np.concatenate([points - points.mean(axis=0) for points in guesses]),
         first_vertex,
         np.searchsorted(owner, np.arange(n_vertices + 1)),

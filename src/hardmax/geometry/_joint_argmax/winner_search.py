@@ -1,4 +1,4 @@
-"""The search for tuples of winners: compiled, with exact arithmetic where rounding gives up."""
+"""The search for tuples of winners: compiled, with exact arithmetic for undecided cases."""
 
 from ctypes import Structure, addressof, c_int64, c_void_p
 
@@ -9,19 +9,19 @@ from hardmax._core.memory import Memory, address
 from hardmax._ground.progress import Progress
 from hardmax.exact.dyadic import scaled_integers
 from hardmax.exact.rounding import UNIT_ROUNDOFF
-from hardmax.geometry._joint_argmax.head_coordinates import rounded_direction
+from hardmax.geometry._joint_argmax.head_coordinates import round_direction
 from hardmax.geometry._joint_argmax.vertex_graphs import VertexGraphs
 from hardmax.geometry.cones import decide_open_cone, positive_dependence
 from hardmax.typing import FloatArray, IntArray, WideArray
 
 _ENTRIES_AT_ONCE = 2**21
-"""How many numbers the rows have that the nodes of one call are searched in."""
-_ROOM, _PARKING = 4096, 256
+"""The approximate number of entries of rows that one call of the core processes."""
+_CAPACITY, _PARKED_CAPACITY = 4096, 256
 _THIN = 2.0**-24
-"""Directions this close to a wall, as the sine of the angle, are looked for again."""
+"""If the sine of the angle between a direction and a wall is smaller, the direction is replaced."""
 
 Path = tuple[int, ...]
-"""A node: one vertex of each of the first heads."""
+"""A node of the search: one vertex of each of the first heads."""
 
 
 class _Record(Structure):
@@ -36,30 +36,35 @@ class _Record(Structure):
 
 
 class _Found:
-    """What the core has found since it was last called.
+    """The results of the last call of the core.
 
     Attributes:
-        record: How much of each, and how many refusals floating point proved in all.
-        leaves: The chosen vertices, shape `(room, n_heads)`.
-        directions: A direction that selects them, proven, shape `(room, dim)`.
-        claims: Rows said to have the origin in their hull, padded with -1, shape `(room, dim + 1)`.
-        claim_paths: The node that relies on each claim, padded with -1, shape `(room, n_heads)`.
-        parked: Nodes not expanded, padded with -1, shape `(room, n_heads)`.
+        record: The number of entries of each array, and the total number of proven rejections.
+        leaves: The chosen vertices, shape `(capacity, n_heads)`.
+        directions: Directions that provably select them, shape `(capacity, dim)`.
+        claims: Rows that supposedly have the origin in their hull, padded with -1, shape
+            `(capacity, dim + 1)`.
+        claim_paths: The node that relies on each claim, padded with -1, shape
+            `(capacity, n_heads)`.
+        parked: The nodes left to exact arithmetic, padded with -1, shape `(capacity, n_heads)`.
     """
 
     def __init__(self, widest: int, n_heads: int, dim: int) -> None:
-        room = max(_ROOM, 4 * widest)
-        self.leaves, self.directions = np.empty((room, n_heads), np.int64), np.empty((room, dim))
-        self.claims = np.empty((room, dim + 1), np.int64)
-        self.claim_paths = np.empty((room, n_heads), np.int64)
-        self.parked = np.empty((_PARKING, n_heads), np.int64)
+        capacity = max(_CAPACITY, 4 * widest)
+        self.leaves, self.directions = (
+            np.empty((capacity, n_heads), np.int64),
+            np.empty((capacity, dim)),
+        )
+        self.claims = np.empty((capacity, dim + 1), np.int64)
+        self.claim_paths = np.empty((capacity, n_heads), np.int64)
+        self.parked = np.empty((_PARKED_CAPACITY, n_heads), np.int64)
         arrays = self.leaves, self.directions, self.claims, self.claim_paths, self.parked
-        sizes = room, room, _PARKING, 0, 0, 0, 0
+        sizes = capacity, capacity, _PARKED_CAPACITY, 0, 0, 0, 0
         self.record = _Record(*sizes, *(address(array) for array in arrays))
 
 
 class WinnerSearch:
-    """One search: the nodes still to do, the tuples found, and the claims already proved."""
+    """The state of a search: the remaining nodes, the tuples found, and the proved claims."""
 
     def __init__(self, graphs: VertexGraphs, is_exact_only: bool) -> None:
         self.graphs = graphs
@@ -80,7 +85,7 @@ class WinnerSearch:
         self.expanded: set[Path] = set()
 
     def complete(self, progress: Progress[None]) -> None:
-        """Work off the nodes until none is left."""
+        """Process all nodes."""
         while self.todo:
             path, direction = self.todo.pop()
             start = self._start(path, direction)
@@ -96,7 +101,7 @@ class WinnerSearch:
 
     @np.errstate(under="ignore")
     def _start(self, path: Path, exact: WideArray | None) -> FloatArray | None:
-        """Find a float64 direction that provably lies in the node, or none."""
+        """Find a float64 direction that provably lies in the node, or return None."""
         if self.is_exact_only:
             return None
         rows = self._rows(path)
@@ -107,24 +112,24 @@ class WinnerSearch:
             self.n_rational += 1
         if exact is None:
             return None
-        direction = rounded_direction(exact)
+        direction = round_direction(exact)
         products = self.graphs.fan.rows[rows] * direction
         bound = 2 * (self.dim + 8) * UNIT_ROUNDOFF * np.abs(products).sum(axis=1) + 1e-200
         return direction if (products.sum(axis=1) > bound).all() else None
 
     def _rows(self, path: Path) -> IntArray:
-        """All rows of the node: the base rows, and those of its vertices."""
+        """Return the indices of the rows of the node: base rows and rows of its vertices."""
         parts = [self.graphs.rows_of(vertex) for vertex in path]
         return np.concatenate([self.graphs.base_rows, *parts])
 
     def _load(self, path: Path, direction: FloatArray) -> None:
-        """Put a node on the stack, as the root of a search."""
+        """Push a node on the stack of the core as the root of a search."""
         rows, winners = self._rows(path), np.array(path, np.int64)
         arrays = map(address, (rows, winners, direction))
         core().hm_joint_load(self._memory.address, len(path), rows.size, *arrays)
 
     def _unload(self) -> None:
-        """Take what the core found, prove its claims, and do what it could not."""
+        """Collect the results of the core, prove its claims, and expand the nodes it left over."""
         record = self.found.record
         n_leaves, n_claims, n_parked = record.n_leaves, record.n_claims, record.n_parked
         record.n_leaves = record.n_claims = record.n_parked = 0
@@ -136,7 +141,7 @@ class WinnerSearch:
             distinct, which = np.unique(claims, axis=0, return_inverse=True)
             holds = np.array([self._is_proved(claim) for claim in distinct], dtype=np.bool_)
             wrong = np.flatnonzero(~holds[which.ravel()])
-            # What was found below a node with a wrong claim is checked and found again.
+            # Nodes with a wrong claim are searched again. `tuples` checks earlier results.
             again |= {_path(self.found.claim_paths[place]) for place in wrong}
         for path in again:
             self._expand(path)
@@ -162,7 +167,7 @@ class WinnerSearch:
         direction = decide_open_cone(inside).direction
         self.n_rational += 1
         if direction is None:
-            return  # Base rows without a direction, or a tuple that a wrong claim led to.
+            return  # The base rows have no direction, or a wrong claim led to this node.
         first, last = graphs.fan.first_vertex[level : level + 2].tolist()
         scores = graphs.exact_points[first:last] @ direction
         best_first = sorted(range(first, last), key=lambda vertex: -scores[vertex - first])
@@ -186,26 +191,26 @@ class WinnerSearch:
 
     @property
     def n_filtered(self) -> int:
-        """How many refusals floating point proved."""
+        """The number of rejections that floating point proved."""
         return int(self.found.record.n_refused)
 
     def tuples(self) -> tuple[IntArray, FloatArray, dict[int, WideArray]]:
-        """Check every tuple found against its direction once more, on its own.
+        """Return all tuples found, after an independent check with their directions.
 
         Returns:
-            The tuples of vertices, shape `(n, n_heads)`, a few perhaps repeated; for each a
-            direction for the fan; and integer directions, by position, where floats are not
-            proved to do.
+            The tuples of vertices, shape `(n, n_heads)`, of which a few may be repeated; for each
+            tuple, a direction for the fan; and, by position, integer directions for the tuples
+            without a proved float direction.
         """
         wide = list(self.wide_leaves.items())
         paths = np.array([path for path, _ in wide], np.int64).reshape(len(wide), self.n_heads)
-        rounded = np.array([rounded_direction(u) for _, u in wide]).reshape(len(wide), self.dim)
+        rounded = np.array([round_direction(u) for _, u in wide]).reshape(len(wide), self.dim)
         leaves = np.concatenate([*self.leaves, paths])
         directions = np.concatenate([*self.directions, rounded])
         proved, margins = self.graphs.fan.check(leaves, directions)
         exact: dict[int, WideArray] = {}
-        # A direction that lies barely inside proves the tuple, but is of little use to a reader
-        # who multiplies in float64: the cone is asked for one further from its walls.
+        # A direction barely inside the cone proves the tuple, but is of little use in float64
+        # computations. Hence an exact direction farther from the walls replaces it.
         for place in np.flatnonzero(~(proved & (margins > _THIN))).tolist():
             path = tuple(leaves[place].tolist())
             decision = decide_open_cone(self.graphs.exact_rows(self._rows(path)))
@@ -213,8 +218,8 @@ class WinnerSearch:
             if decision.direction is not None:
                 proved[place] = True
                 exact[place] = decision.direction
-                directions[place] = rounded_direction(decision.direction)
-        # What a wrong claim let through has no direction, and goes.
+                directions[place] = round_direction(decision.direction)
+        # Tuples that result from a wrong claim have no direction and are removed.
         kept = np.flatnonzero(proved)
         places = {int(old): new for new, old in enumerate(kept)} if exact else {}
         exact = {places[old]: direction for old, direction in exact.items() if old in places}
