@@ -19,9 +19,9 @@ from hardmax.geometry._joint_argmax.fans import Fan
 from hardmax.geometry._joint_argmax.head_coordinates import (
     HeadCoordinates,
     head_coordinates,
-    scale_to_unit_size,
     prove_rank,
     scale_to_unit_length,
+    scale_to_unit_size,
 )
 from hardmax.geometry.cones import decide_open_cone, positive_dependence
 from hardmax.geometry.extreme_points import extreme_points
