@@ -1,8 +1,8 @@
-"""How many cells and regions there can be: exact integers, each with its statement and source.
+"""Bounds on the number of cells and regions, as exact integers, each with its proof or source.
 
-Every function returns a Python integer, computed exactly; `transformer_table` and `relu_table`
-collect them as `Bound` records. Averages are `Estimate` records, a different type. What [SL26]
-itself states lives in `hardmax.bounds.paper`.
+Bounds are exact Python integers; `transformer_table` and `relu_table` collect them as `Bound`
+records. Functions that compute averages return an `Estimate`, a different type. The statements of
+[SL26] are in `hardmax.bounds.paper`.
 """
 
 from hardmax._ground.public_names import attach

@@ -1,4 +1,4 @@
-"""How many cells hyperplanes cut: in general position, through the origin, in parallel classes."""
+"""Cells of hyperplane arrangements: in general position, central, and in parallel classes."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -14,9 +14,9 @@ def zaslavsky(n: int, d: int) -> int:
 
     $$R(n, d) = \sum_{j=0}^{d} \binom{n}{j}$$
 
-    This is the largest number of cells that any $n$ hyperplanes can make, and it is attained
-    exactly in general position. It is also the largest number of activation patterns of one layer
-    of $n$ ReLU units with biases.
+    This is the maximum number of cells of any $n$ hyperplanes, and it is attained exactly in
+    general position. It is also the maximum number of activation patterns of one layer of $n$
+    ReLU units with biases.
 
     Args:
         n: The number of hyperplanes, $n \ge 0$.
@@ -33,19 +33,19 @@ def zaslavsky(n: int, d: int) -> int:
     """
     n = integer("n", n, at_least=0)
     d = integer("d", d, at_least=0)
-    if 2 * d > n:  # Pascal's row is symmetric: sum the shorter end.
+    if 2 * d > n:  # Rows of Pascal's triangle are symmetric: sum the shorter end.
         return int(2**n) - _sum_of_binomials(n, n - d - 1)
     return _sum_of_binomials(n, d)
 
 
 def central_arrangement(n: int, d: int) -> int:
-    r"""Count the cells of $n \ge 1$ hyperplanes through the origin of $\mathbb R^d$.
+    r"""Count the cells of $n$ hyperplanes through the origin of $\mathbb R^d$.
 
     $$2 \sum_{j=0}^{d-1} \binom{n-1}{j}$$
 
-    in general position (any $\min(n, d)$ of the normals are linearly independent), which is the
-    maximum; 1 if there is no hyperplane. These are the dichotomies of $n$ points by linear
-    thresholds.
+    for $n \ge 1$ hyperplanes in general position, which means that any $\min(n, d)$ of the normals
+    are linearly independent. This is the maximum number of cells. For $n = 0$ the result is 1. The
+    cells correspond to the dichotomies of $n$ points by linear thresholds.
 
     Args:
         n: The number of hyperplanes, $n \ge 0$.
@@ -66,15 +66,15 @@ def central_arrangement(n: int, d: int) -> int:
 def parallel_arrangement(class_sizes: Sequence[int], d: int) -> int:
     r"""Count the cells of classes of parallel hyperplanes, otherwise in general position.
 
-    With $m_h$ hyperplanes in class $h$ and $e_j$ the elementary symmetric polynomials,
+    With $m_h$ hyperplanes in class $h$ and elementary symmetric polynomials $e_j$, the number is
 
     $$\sum_{j=0}^{d} e_j(m_1, \dots, m_H),$$
 
-    because a set of hyperplanes has a common point (and then of the expected dimension) exactly if
-    it takes at most one from each class and at most $d$ in all.
+    because a set of hyperplanes has a nonempty intersection (of the expected dimension) exactly if
+    it contains at most one hyperplane of each class and at most $d$ in total.
 
     Args:
-        class_sizes: The $m_h \ge 0$, at least one class.
+        class_sizes: The sizes $m_h \ge 0$ of the classes; at least one class is required.
         d: The dimension of the space, $d \ge 0$.
 
     References:
@@ -92,11 +92,12 @@ def parallel_arrangement(class_sizes: Sequence[int], d: int) -> int:
 
 
 def elementary_symmetric(values: Iterable[int], max_degree: int) -> list[int]:
-    r"""Evaluate $e_0, \dots, e_D$ at integers, $D$ the least of `max_degree` and their number.
+    r"""Evaluate the elementary symmetric polynomials $e_0, \dots, e_D$ at $n$ integers.
 
+    Here $D$ is the smaller of `max_degree` and $n$, and
     $e_j(v) = \sum_{|S| = j} \prod_{h \in S} v_h$ is the coefficient of $t^j$ in
-    $\prod_h (1 + v_h t)$. Equal values are taken together by the binomial theorem, so that equal
-    heads cost $O(D)$ operations; in general it is $O(D \cdot n)$.
+    $\prod_h (1 + v_h t)$. The cost is $O(D \cdot n)$ operations in general, but $O(D)$ if all
+    values are equal: equal values are combined by the binomial theorem.
 
     Examples:
         >>> elementary_symmetric([1, 2, 3], 2)
@@ -128,7 +129,7 @@ def _binomial_series(value: int, count: int, max_degree: int) -> list[int]:
 
 @lru_cache(maxsize=64)
 def _sum_of_binomials(n: int, d: int) -> int:
-    """Sum `comb(n, j)` over `j <= d`, each from the one before."""
+    """Sum `comb(n, j)` over `j <= d`, computing each term from the previous one."""
     total = 0
     term = 1
     for j in range(d + 1):

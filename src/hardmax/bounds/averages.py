@@ -1,4 +1,4 @@
-r"""Typical counts: expectations over random keys or weights, and what is known to bound them."""
+r"""Expected counts over random keys or weights, and known bounds on such expectations."""
 
 from collections.abc import Callable, Sequence
 from math import exp, fsum, lgamma, log, log10, pi, sqrt
@@ -14,15 +14,15 @@ from hardmax.bounds.two_layers import is_largest, two_relu_layers
 from hardmax.typing import FloatArray
 
 _NEGLIGIBLE = 46.0
-"""Integrands are cut off where they are smaller than their maximum by this factor of e."""
+"""Integrands are neglected where they are below `exp(-_NEGLIGIBLE)` times their maximum."""
 
 
 def gaussian_hull_vertices(n_points: int, dim: int) -> Estimate:
-    r"""Give the expected number of vertices of the hull of $N$ Gaussian points in $\mathbb R^d$.
+    r"""Return the expected number of vertices of the hull of $N$ Gaussian points in $\mathbb R^d$.
 
-    A bias-free head with independent standard Gaussian keys has that many routing cells on
-    average: of order $(\log N)^{(d-1)/2}$, not $N$. Such points are a random projection of the
-    regular simplex with $N$ vertices, so for $N \ge d + 1$
+    This is the average number of routing cells of a head without bias whose keys are independent
+    standard Gaussian vectors. It is of order $(\log N)^{(d-1)/2}$, not $N$. Such points are a
+    random projection of the regular simplex with $N$ vertices, so for $N \ge d + 1$
 
     $$\mathbb E f_0 = 2 \sum_{\substack{1 \le g \le d \\ g \equiv d \bmod 2}}
       \binom{N}{g}\, g \; \beta_g \, \gamma_g,$$
@@ -34,13 +34,14 @@ def gaussian_hull_vertices(n_points: int, dim: int) -> Estimate:
       \gamma_g = \int \varphi(x)\, \Phi\big(x/\sqrt{g}\big)^{N-g} dx,$$
 
     where $\varphi$ and $\Phi$ are the standard normal density and distribution function. For $N
-    \le d + 1$ all points are vertices. The sum has positive terms and is computed by the
-    trapezoid rule through the saddle points, to about ten digits; where fewer than two points in
-    ten million is lost on average, $N$ itself is returned.
+    \le d + 1$ all points are vertices. All terms of the sum are positive. The integrals are
+    computed to about ten digits by the trapezoid rule, along paths through the saddle points. If
+    on average fewer than two points in ten million are not vertices, the result is $N$ itself.
 
     Args:
         n_points: The number of points $N \ge 1$.
-        dim: The dimension $d \ge 1$; for a head, the smaller of the model dimension and $d_k$.
+        dim: The dimension $d \ge 1$. For a head this is the smaller of the model dimension and
+            $d_k$.
 
     Raises:
         HardmaxError: If a size is not a positive integer.
@@ -56,8 +57,9 @@ def gaussian_hull_vertices(n_points: int, dim: int) -> Estimate:
     """
     n_points = integer("n_points", n_points, at_least=1)
     dim = integer("dim", dim, at_least=1)
-    # A point x with <x, y> < |x|^2 for all others y is a vertex; that fails with probability at
-    # most N/2 * 2^(-d/2), because E exp(-|x|^2 / 2) = 2^(-d/2). Below exp(-15)/2 it is neglected.
+    # A point x with <x, y> < |x|^2 for all other points y is a vertex. This fails with probability
+    # at most N/2 * 2^(-d/2), because E exp(-|x|^2 / 2) = 2^(-d/2). Probabilities below exp(-15)/2
+    # are neglected.
     surely_all = n_points <= dim + 1 or dim * log(2) / 2 > log(n_points) + 15
     vertices = n_points if surely_all else min(n_points, _expected_vertices(n_points, dim))
     return Estimate(
@@ -69,13 +71,13 @@ def gaussian_hull_vertices(n_points: int, dim: int) -> Estimate:
 
 
 def gaussian_hull_vertices_asymptotic(n_points: int, dim: int) -> Estimate:
-    r"""Give the leading term of `gaussian_hull_vertices` for many points.
+    r"""Return the leading term of `gaussian_hull_vertices` for many points.
 
     $$\mathbb E f_0 \sim \frac{2^d}{\sqrt d} (\pi \ln N)^{(d-1)/2}
       \qquad (N \to \infty, d \text{ fixed})$$
 
-    Convergence is slow, like $1/\log N$. For $N$ below $e^{d}$ or so the term says nothing. Where
-    it exceeds $N$, the number of points, the value is $N$.
+    Convergence is slow, like $1/\log N$, and the term is meaningless for $N$ below about $e^{d}$.
+    If it exceeds the number of points, the result is $N$.
 
     Args:
         n_points: The number of points $N \ge 2$.
@@ -116,55 +118,56 @@ def random_block_cells(n_keys: int, n_heads: int, d_ff: int, *, unit_bias: bool 
       \max(d_{ff} - 1, 0) & \text{if every unit bias is zero,} \end{cases}$$
 
     exactly, under these conditions. The keys, the output vectors of different heads, and the
-    normals and biases of the units are independent. The keys are standard Gaussian. The output
-    vectors $v^h_j$ and the normals are nonzero, and their laws are invariant under rotations, as
-    those of standard Gaussian vectors are. Heads may have any size $d_k \ge 2$ and any $W_Q$ of
-    rank 2. *With unit biases* means that almost surely at most two of them are zero. Apart from
-    that they may be random or fixed, and equal or not. For $N = 1$ there is one routing cell, and
-    the expectation is $1 + d_{ff} + P$.
+    normals and biases of the units are independent. The keys are standard Gaussian vectors. The
+    output vectors $v^h_j$ and the normals are nonzero, and their distributions are invariant under
+    rotations (for example, standard Gaussian). Heads may have any size $d_k \ge 2$ and any $W_Q$ of
+    rank 2. *With unit biases* means that almost surely at most two unit biases are zero; otherwise
+    the biases may be random or fixed, and equal or different. For $N = 1$ there is one routing
+    cell, and the expectation is $1 + d_{ff} + P$.
 
     *Proof.* The routing cells are cones with apex 0. They are bounded by one ray for each edge of
-    each hull, and almost surely these rays are different. So there are as many cones as hull
-    vertices in all heads together, $V$ on average, because the hull of $W_Q k_1, \dots, W_Q k_N$
-    has as many vertices as that of $N$ Gaussian points of the plane. Fix the keys and one cone,
-    with angle $\theta \le \pi$. There the units see the cone moved by a vector $s$, a sum of
-    output vectors, and $s \ne 0$ almost surely. Lines cut an open convex set of the plane into one
-    piece, one more for each line that meets it, and $k - 1$ more for each of its points where
-    $k \ge 2$ of them cross.
+    each hull, and almost surely these rays are different. Hence the number of cones is the total
+    number of hull vertices of all heads. Its mean is $V$, because the hull of
+    $W_Q k_1, \dots, W_Q k_N$ has the same expected number of vertices as the hull of $N$ Gaussian
+    points in the plane. Fix the keys and one cone, with angle $\theta \le \pi$. The attention
+    translates this cone by a vector $s$, a sum of output vectors, before the units cut it, and
+    $s \ne 0$ almost surely. Lines cut an open convex set in the plane into one piece, plus one for
+    each line that meets the set, plus $k - 1$ for each point of the set where $k \ge 2$ lines
+    cross.
 
-    *Lines.* A line $\{\langle n, y\rangle = r\}$ meets the moved cone if
+    *Lines.* A line $\{\langle n, y\rangle = r\}$ meets the translated cone exactly if
     $\{\langle n, x\rangle = \rho\}$, $\rho = r - \langle n, s\rangle$, meets the cone. Almost
     surely $\rho \ne 0$. Then the line meets the cone exactly if $\rho n$ makes an angle below
-    $\pi/2$ with some direction of the cone. A rotation of $n$ and $s$ together changes neither
-    their law nor $\rho$, so the direction of $\rho n$ is uniform, and the probability is
+    $\pi/2$ with some direction of the cone. Rotating $n$ and $s$ together changes neither their
+    joint distribution nor $\rho$, so the direction of $\rho n$ is uniform, and the probability is
     $(\theta + \pi)/2\pi$.
 
     *Crossing points.* Let $p$ be the point where two of the lines cross. The direction of $p - s$
-    is uniform for the same reason, so $p$ lies in the moved cone with probability $\theta/2\pi$.
-    If all biases are zero, 0 is the only crossing point, and all $d_{ff}$ lines cross there. If at
-    most two are zero, no three lines have a common point, so there are $\binom{d_{ff}}{2}$ crossing
-    points of two lines each. For among three lines there are two whose biases are not both zero;
-    these cross in a point $p \ne 0$, and the normal of the third line has a uniform direction
-    independent of $p$, so this line contains $p$ with probability 0.
+    is uniform for the same reason, so $p$ lies in the translated cone with probability
+    $\theta/2\pi$. If all biases are zero, 0 is the only crossing point, and all $d_{ff}$ lines
+    cross there. If at most two biases are zero, no three lines have a common point, so there are
+    $\binom{d_{ff}}{2}$ crossing points of two lines each. Indeed, any three lines include two whose
+    biases are not both zero. These two cross at a point $p \ne 0$. The normal of the third line has
+    a uniform direction independent of $p$, so this line contains $p$ with probability 0.
 
-    *Sum.* The angles of the cones add up to $2\pi$. If there are $v$ cones, each line meets
-    $1 + v/2$ of them on average, and each crossing point lies in 1. Take the mean over the keys.
-    $\square$
+    *Sum.* The angles of the cones add up to $2\pi$. If there are $v$ cones, then on average each
+    line meets $1 + v/2$ of them, and each crossing point lies in one of them. The claim follows by
+    taking the mean over the keys. $\square$
 
-    If exactly $z \ge 1$ biases are zero, $z$ lines cross at 0 and any other crossing point is on
-    two lines, so by the same proof $P = \binom{d_{ff}}{2} - \binom{z - 1}{2}$.
+    If exactly $z \ge 1$ biases are zero, $z$ lines cross at 0, and every other crossing point lies
+    on two lines. By the same proof $P = \binom{d_{ff}}{2} - \binom{z - 1}{2}$.
 
     Args:
         n_keys: The number of keys $N \ge 1$ of every head.
         n_heads: The number of heads $H \ge 1$.
         d_ff: The feed-forward width $d_{ff} \ge 0$.
-        unit_bias: Whether the units have biases. If not, all their biases are zero.
+        unit_bias: Whether the units have biases. If False, all unit biases are zero.
 
     Raises:
         HardmaxError: If a size is not an integer in its range.
 
     References:
-        $\bar f$ from [AS92]; the rest is proved here.
+        $\bar f$ is from [AS92]; the rest is proved above.
 
     Examples:
         >>> [random_block_cells(3, 1, d_ff).text for d_ff in (0, 1, 2)]
@@ -172,7 +175,7 @@ def random_block_cells(n_keys: int, n_heads: int, d_ff: int, *, unit_bias: bool 
         >>> random_block_cells(16, 4, 8).text, random_block_cells(1, 5, 3).text
         ('161.2', '7.000')
 
-        Lines through the origin cross in one point only, which matters from three units on:
+        Lines through the origin cross at only one point, which matters for three or more units:
 
         >>> for d_ff in (2, 3, 5):
         ...     with_biases = random_block_cells(4, 1, d_ff)
@@ -208,27 +211,28 @@ def relu_regions_at_initialization(
 ) -> Estimate:
     r"""Estimate the number of activation regions of a random ReLU network in a cube.
 
-    The estimate is the smaller of two numbers, and at least 1. The `source` of the result states
-    which of them it is.
+    The estimate is the smaller of the following two numbers, but at least 1. The `source` of the
+    result states which of the two was used.
 
-    * $(T n)^{n_0} \, \mathrm{vol} / n_0!$, for $n \ge n_0$ units in all layers. If $T$ is the
-      constant of the theorem of [HR19], this bounds the expected number of regions in a cube of
-      this volume, whatever the depth. The theorem requires that weights and biases have a density
-      and that the cube is not too small; $T$ depends on the density of the biases and the size of
-      the gradients. The default $T = 1$ is about what experiments at initialization show. With it
-      the number is not a proven bound.
-    * An upper bound for all weights, on the whole space: the largest number itself for one layer
-      (`zaslavsky`) and for two layers where it is known (`two_relu_layers`, `is_largest`), and
-      otherwise `montufar_2017`.
+    * $(T n)^{n_0} \, \mathrm{vol} / n_0!$, for a total of $n \ge n_0$ units. If $T$ is the constant
+      in the theorem of [HR19], this bounds the expected number of regions in a cube of this volume,
+      for any depth. The theorem requires that weights and biases have a density and that the cube
+      is not too small; $T$ depends on the density of the biases and on the size of the gradients.
+      The default $T = 1$ roughly matches experiments at initialization. With $T = 1$ the number is
+      not a proven bound.
+    * An upper bound for all weights, on the whole space: the exact maximum for one layer
+      (`zaslavsky`) and for two layers if it is known (`two_relu_layers`, `is_largest`), and
+      `montufar_2017` otherwise.
 
     Args:
-        n_units: The number of ReLU units $n \ge 1$ of one layer, or the widths of all layers.
+        n_units: The number of ReLU units $n \ge 1$ of a single layer, or the widths of all layers.
         input_dim: The number of inputs $n_0 \ge 1$.
         constant: The constant $T > 0$.
         volume: The volume of the cube, above 0.
 
     Raises:
-        HardmaxError: If a size is not a positive integer or a number not positive.
+        HardmaxError: If a size is not a positive integer, or `constant` or `volume` is not
+            positive.
 
     References:
         [HR19]; [Zas75]; [Mon17].
@@ -237,7 +241,7 @@ def relu_regions_at_initialization(
         >>> relu_regions_at_initialization(96, 2).text, relu_regions_at_initialization(3, 8).text
         ('4608.', '8.000')
 
-        Ten lines cut the plane into at most 56 cells, however large the cube is:
+        Ten lines cut the plane into at most 56 cells, whatever the volume of the cube:
 
         >>> relu_regions_at_initialization(10, 2, volume=4.0)
         Estimate('activation regions of 10 ReLU units on 2 inputs' ~ 56.00; any weights; [Zas75])
@@ -265,7 +269,7 @@ def relu_regions_at_initialization(
 def estimate_relu_regions(
     n_units: int, input_dim: int, most: Bound, *, constant: float = 1.0, volume: float = 1.0
 ) -> Estimate:
-    """Return the estimate of `relu_regions_at_initialization`, with `most` as the second number."""
+    """Return the estimate of `relu_regions_at_initialization` with upper bound `most`."""
     logarithm = _log_power(constant * n_units, input_dim) + log(volume)
     name = f"activation regions of {n_units} ReLU units on {input_dim} inputs"
     if n_units < input_dim or logarithm > most.log10 * log(10):
@@ -284,34 +288,37 @@ def maxout_regions_at_initialization(
 ) -> Estimate:
     r"""Bound the expected number of activation regions of a random maxout network in a cube.
 
-    The value is the smaller of two numbers, and at least 1.
+    The value is the smaller of the following two numbers, but at least 1. The `source` of the
+    result states which of the two was used.
 
-    * $\frac{(T k n)^{n_0}}{n_0!} \binom{k n_0}{2 n_0} \, \mathrm{vol}$, for $n \ge n_0$ units in
-      all layers. If $T$ is the constant of the theorem of [TM21], this bounds the expected number
-      of regions in a cube of this volume, whatever the depth. The theorem requires that weights
+    * $\frac{(T k n)^{n_0}}{n_0!} \binom{k n_0}{2 n_0} \, \mathrm{vol}$, for a total of
+      $n \ge n_0$ units. If $T$ is the constant in the theorem of [TM21], this bounds the expected
+      number of regions in a cube of this volume, for any depth. The theorem requires that weights
       and biases have a density and that the cube is not too small; $T$ depends on the density of
-      the biases and the size of the gradients. The default $T = 1$ only gives the order.
+      the biases and on the size of the gradients. The default $T = 1$ gives only the order of
+      magnitude.
     * `maxout_upper`, a bound for all weights, on the whole space [MRZ22]. For one layer it is the
-      largest number itself (`cells_with_bias`).
+      exact maximum (`cells_with_bias`).
 
-    With $T = 1$ and volume 1 the second number is usually the smaller one. The `source` of the
-    result states which of them it is.
+    With $T = 1$ and volume 1, the second number is usually the smaller one.
 
     Args:
-        n_units: The number of maxout units $n \ge 1$ of one layer, or the widths of all layers.
+        n_units: The number of maxout units $n \ge 1$ of a single layer, or the widths of all
+            layers.
         rank: The rank $k \ge 2$ of the units.
         input_dim: The number of inputs $n_0 \ge 1$.
         constant: The constant $T > 0$.
         volume: The volume of the cube, above 0.
 
     Raises:
-        HardmaxError: If a size is not an integer in its range or a number not positive.
+        HardmaxError: If a size is not an integer in its range, or `constant` or `volume` is not
+            positive.
 
     References:
         [TM21]; [MRZ22].
 
     Examples:
-        One layer has no more cells than its maximum, whatever the theorem for the mean allows:
+        Here the bound on the mean exceeds the maximum for one layer, so the maximum is returned:
 
         >>> maxout_regions_at_initialization(10, 5, 2).text
         '761.0'
@@ -361,7 +368,7 @@ def _log_external_angle(size: int, n_points: int) -> float:
     def integrand(x: FloatArray) -> FloatArray:
         return np.asarray(rest * log_ndtr(x / sqrt(size)) - x * x / 2)
 
-    # The integrand is log-concave; right of 0 and left of sqrt(2 g (46 + log N)) lies all of it.
+    # The integrand is log-concave and negligible outside of [-10, sqrt(2 g (46 + log N)) + 10].
     reach = sqrt(2 * size * (_NEGLIGIBLE + log(n_points))) + 10
     return _log_integral(integrand, -10.0, reach) - log(2 * pi) / 2
 
@@ -378,8 +385,9 @@ def _log_internal_angle(size: int) -> float:
         ratio = exp(-u * u / 2 - log(2 * pi) / 2 - float(log_ndtr(u)))
         return power / size * ratio + u
 
-    # On the real line the integrand oscillates and cancels; moved down to its saddle point u it
-    # does not. height is positive at 0, negative at -sqrt(size) - 2, and has one zero between.
+    # On the real line the integrand oscillates, and its values cancel. They do not cancel on the
+    # path shifted to the saddle point u. height is positive at 0, negative at -sqrt(size) - 2, and
+    # has one zero between.
     low, high = -sqrt(size) - 2, 0.0
     for _ in range(60):
         middle = (low + high) / 2
@@ -393,8 +401,8 @@ def _log_internal_angle(size: int) -> float:
 
 
 def _log_integral(integrand: Callable[[FloatArray], FloatArray], low: float, high: float) -> float:
-    """Integrate the exponential of a concave function, given on arrays, by the trapezoid rule."""
-    for _ in range(3):  # Zoom in on where it is not negligible.
+    """Return the logarithm of the integral of `exp(integrand)` for a concave `integrand`."""
+    for _ in range(3):  # Narrow the interval to the part that is not negligible.
         x = np.linspace(low, high, 4001)
         values = integrand(x)
         top = float(values.max())
@@ -413,7 +421,7 @@ def _log_power(base: float, exponent: int) -> float:
 
 
 def _read_widths(n_units: int | Sequence[int]) -> tuple[int, ...]:
-    """Read the number of units of one layer, or the widths of several."""
+    """Read the number of units of one layer, or the widths of several layers."""
     if isinstance(n_units, int | np.integer):
         return (integer("n_units", n_units, at_least=1),)
     return read_integers("n_units", n_units, at_least=1)

@@ -1,4 +1,4 @@
-"""A bound with its name, its assumptions and its source; and, as a different type, an estimate."""
+"""Records of bounds, with assumptions and source, and of estimates, which are a separate type."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -19,18 +19,19 @@ _LONGEST_STORED = 1000
 
 @dataclass(frozen=True, repr=False)
 class Bound:
-    r"""One exact integer $b^e$ that bounds a number of cells.
+    r"""An exact integer $b^e$ that bounds a number of cells.
 
-    The integer of a deep model can have a million digits, so it is kept as base and exponent and
-    multiplied out only when `value` is asked for; `log10` and the printed form never do.
+    For a deep model this integer can have a million digits. It is therefore stored as a base and an
+    exponent, and only `value` computes the power; `log10` and the printed form do not.
 
     Attributes:
-        name: What is counted.
+        name: The quantity that is bounded.
         base: The integer $b \ge 1$.
-        kind: `"upper"`: no model of this shape has more. `"lower"`: some model has at least that
-            many. `"exact"`: the maximum itself. `"claim"`: what [SL26] states, true or not.
-        assumptions: When it holds, in words.
-        source: Where it is proved or stated.
+        kind: `"upper"` (no model of this shape has more), `"lower"` (some model has at least this
+            number), `"exact"` (the maximum itself) or `"claim"` (a statement of [SL26], true or
+            not).
+        assumptions: The conditions under which the bound holds, in words.
+        source: The publication that proves or states the bound.
         exponent: The integer $e \ge 0$.
 
     Examples:
@@ -59,23 +60,23 @@ class Bound:
 
     @cached_property
     def value(self) -> int:
-        """The integer itself."""
+        """The integer $b^e$."""
         return int(self.base**self.exponent)
 
     @property
     def log10(self) -> float:
-        """Its decimal logarithm, without forming the integer."""
+        """The decimal logarithm of the integer, computed without the integer."""
         return self.exponent * log10(self.base)
 
     @property
     def text(self) -> str:
-        """The integer in full if it is short, else four digits and the power of ten."""
+        """The integer in full if it is short, otherwise four digits and a power of ten."""
         if self.log10 < _LONGEST_EXACT:
             return str(self.value)
         return scientific(self.log10)
 
     def as_mapping(self) -> dict[str, Any]:
-        """Return what a JSON file can hold; `value` is None beyond a thousand digits."""
+        """Return the bound as a JSON-compatible dict; `value` is None beyond a thousand digits."""
         short = self.log10 < _LONGEST_STORED
         return {
             "name": self.name,
@@ -92,13 +93,13 @@ class Bound:
 
 @dataclass(frozen=True, repr=False)
 class Estimate:
-    r"""A number that is not a bound: an expected or typical count, in floating point.
+    r"""An expected or typical count, in floating point; not a bound.
 
     Attributes:
-        name: What is counted.
+        name: The quantity that is estimated.
         log10: The decimal logarithm of the estimate.
-        assumptions: Over what the average is taken, in words.
-        source: Where the formula comes from.
+        assumptions: The distribution over which the average is taken, in words.
+        source: The publication that contains the formula.
 
     Examples:
         >>> Estimate("vertices", 1.0, "Gaussian points", "[AS92]")
@@ -117,21 +118,21 @@ class Estimate:
 
     @property
     def kind(self) -> str:
-        """Always `"estimate"`."""
+        """The string `"estimate"`, as `Bound.kind` for bounds."""
         return "estimate"
 
     @property
     def value(self) -> float:
-        """The estimate; infinite if it exceeds the largest float (see `log10`)."""
+        """The estimate, or infinity if it is too large for a float (use `log10` then)."""
         return 10.0**self.log10 if self.log10 < 308 else inf
 
     @property
     def text(self) -> str:
-        """Four digits, with a power of ten if it is large."""
+        """The estimate with four digits, and a power of ten if it is large."""
         return f"{self.value:#.4g}" if -4 < self.log10 < 3.9999 else scientific(self.log10)
 
     def as_mapping(self) -> dict[str, Any]:
-        """Return what a JSON file can hold."""
+        """Return the estimate as a JSON-compatible dict; an infinite `value` becomes None."""
         return {
             "name": self.name,
             "kind": self.kind,
@@ -146,7 +147,7 @@ class Estimate:
 
 
 class BoundTable(list[Bound | Estimate]):
-    """Bounds and estimates for one shape: a list, which prints as a table.
+    """A list of bounds and estimates for one shape, which prints as a table.
 
     Examples:
         >>> table = BoundTable([Bound("cells", 92, "exact", "no bias", "[MRZ22]")])
@@ -177,7 +178,7 @@ class BoundTable(list[Bound | Estimate]):
 
 
 def scientific(logarithm: float) -> str:
-    """Write ten to this power with four digits.
+    """Format ten to the given power with four digits.
 
     Examples:
         >>> scientific(21.674), scientific(2.99999999)

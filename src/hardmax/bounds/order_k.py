@@ -1,9 +1,10 @@
-r"""How many sets of $k$ winners one top-$k$ head can have, and how many full rankings.
+r"""Bounds on the number of sets of $k$ winners, and of full rankings, of a top-$k$ head.
 
 The set of the $k$ largest of $N$ scores is constant on the cells of an order-$k$ power diagram.
-For linear scores $\langle x, a_j\rangle$ the sets are the $k$-sets of the points $a_j$ (those cut
-off by a halfspace), equivalently the vertices of $\operatorname{conv}\{\sum_{j\in S} a_j : |S| =
-k\}$. The largest possible number is known in some cases only; elsewhere these are upper bounds.
+For linear scores $\langle x, a_j\rangle$ these sets are the $k$-sets of the points $a_j$ (the sets
+of $k$ points that a halfspace cuts off). Equivalently, they are the vertices of
+$\operatorname{conv}\{\sum_{j\in S} a_j : |S| = k\}$. The maximum number is known only in some
+cases; in the others the functions return upper bounds.
 """
 
 from math import comb
@@ -15,15 +16,16 @@ from hardmax.bounds.sizes import Bias, read_bias
 
 
 def rankings_with_bias(n_keys: int, dim: int) -> int:
-    r"""Give the largest number of full rankings of $N$ affine scores on $\mathbb R^d$.
+    r"""Return the maximum number of full rankings of $N$ affine scores on $\mathbb R^d$.
 
     $$\sum_{j=0}^{d} \left[{N \atop N-j}\right], \qquad
       \left[{N \atop N-j}\right] = e_j(1, 2, \dots, N-1)$$
 
-    (unsigned Stirling numbers of the first kind): the cells of the $\binom N2$ hyperplanes
-    $s_i = s_j$, a generic section of the braid arrangement. It is $N!$ for $d \ge N - 1$. This is
-    what a naive count of a head's pairwise comparisons gives once the comparisons are known to be
-    transitive. Cost: $O(Nd)$ operations on integers.
+    (unsigned Stirling numbers of the first kind). This is the number of cells of the $\binom N2$
+    hyperplanes $s_i = s_j$ if they form a generic section of the braid arrangement. It is $N!$ for
+    $d \ge N - 1$. It improves the naive count, which treats the pairwise comparisons of a head as
+    unrelated, by taking into account that the comparisons are transitive. The cost is $O(Nd)$
+    operations on integers.
 
     Args:
         n_keys: The number of scores $N \ge 1$.
@@ -44,12 +46,12 @@ def rankings_with_bias(n_keys: int, dim: int) -> int:
 
 
 def rankings_bias_free(n_keys: int, dim: int) -> int:
-    r"""Give the largest number of rankings of $N$ points of $\mathbb R^d$ by a linear functional.
+    r"""Return the maximum number of rankings of $N$ points in $\mathbb R^d$ by linear functionals.
 
     $$2 \sum_{\substack{0 \le j \le d-1 \\ j \equiv d-1 \bmod 2}} \left[{N \atop N-j}\right]$$
 
-    for $N \ge 2$, and 1 for $N = 1$. It is $N!$ for $d \ge N - 1$. Cost: $O(Nd)$ operations on
-    integers.
+    for $N \ge 2$, and 1 for $N = 1$. It is $N!$ for $d \ge N - 1$. The cost is $O(Nd)$ operations
+    on integers.
 
     Args:
         n_keys: The number of points $N \ge 1$.
@@ -80,15 +82,15 @@ def planar_k_sets(n_points: int, k: int) -> int:
     $$\kappa N - 3\tbinom{\kappa}{2} \quad (2\kappa < N), \qquad
       N(N-1) - 6\tbinom{\kappa}{2} \quad (2\kappa = N).$$
 
-    *Proof.* Let $g_j$ be the number of $j$-sets. At most $\kappa N$ sets of size up to $\kappa <
-    N/2$ can be cut off [AG86], at least $3\binom{\kappa}{2}$ of them are smaller than $\kappa$
-    [LVWW04]; that is the first bound. In general position $g_j = g_{N-j}$ and $\sum_j g_j =
-    N(N-1)$, one for each ordered pair of points, which leaves at most $N(N-1) - 2 \cdot
-    3\binom{\kappa}{2}$ sets of the middle size. Moving points into general position loses no
-    $k$-set. $\square$
+    *Proof.* Let $g_j$ be the number of $j$-sets with $1 \le j < N$. For $\kappa < N/2$ halfplanes
+    cut off at most $\kappa N$ sets of size at most $\kappa$ [AG86], and at least
+    $3\binom{\kappa}{2}$ of these sets are smaller than $\kappa$ [LVWW04]. This proves the first
+    bound. In general position $g_j = g_{N-j}$ and $\sum_j g_j = N(N-1)$, one for each ordered pair
+    of points. Hence there are at most $N(N-1) - 2 \cdot 3\binom{\kappa}{2}$ sets of the middle
+    size. Moving points into general position does not decrease the number of $k$-sets. $\square$
 
-    Sharp for $k = 1$ and for $(N, k) = (4, 2), (5, 2), (6, 2), (6, 3), (7, 3)$. Points in convex
-    position have exactly $N$ for $1 \le k < N$.
+    The bound is sharp for $k = 1$ and for $(N, k) = (4, 2), (5, 2), (6, 2), (6, 3), (7, 3)$. Points
+    in convex position have exactly $N$ $k$-sets for $1 \le k < N$.
 
     Args:
         n_points: The number of points $N \ge 1$.
@@ -118,36 +120,40 @@ def top_k_cells(
 ) -> int:
     r"""Bound the number of sets of $k$ winners of one head.
 
-    With $\kappa = \min(k, N - k)$ (the $k$ largest win exactly if the $N - k$ smallest lose), all
-    $\binom Nk$ sets occur for suitable weights if
+    Let $\kappa = \min(k, N - k)$; the symmetry holds because the $k$ largest scores win exactly if
+    the $N - k$ smallest lose. All $\binom Nk$ sets occur for suitable weights if
 
     $$d \ge \min(2\kappa, N - 1) \text{ without bias}, \qquad d \ge 2\kappa - 1 \text{ with bias.}$$
 
-    *Proof.* On the moment curve, $a_j = (t_j, \dots, t_j^{2\kappa})$, the polynomial
-    $-\prod_{j \in S}(t - t_j)^2$ is, up to its constant term, one of the linear scores, and it is
-    largest exactly on $S$, for $|S| = \kappa$; with the opposite sign it is smallest there, which
-    serves $k > N - k$ with the set of the losers. Its leading coefficient is always $-1$ (or always
-    $+1$), so a bias $c_j = \mp t_j^{2\kappa}$ saves one dimension (`constructions.moment_curve`).
-    In $N - 1$ dimensions affinely independent points separate all sets. $\square$
+    *Proof.* Place the points on the moment curve, $a_j = (t_j, \dots, t_j^{2\kappa})$, and let
+    $|S| = \kappa$. Up to its constant term, the polynomial $-\prod_{j \in S}(t - t_j)^2$ is one of
+    the linear scores, and it is largest exactly on $S$. With the opposite sign it is smallest
+    exactly on $S$, which proves the case $k > N - k$, where $S$ is the set of losers. The leading
+    coefficient is always $-1$ (or always $+1$), so a bias $c_j = \mp t_j^{2\kappa}$ saves one
+    dimension (`constructions.moment_curve`). In $N - 1$ dimensions affinely independent points
+    separate all sets. $\square$
 
-    Below these dimensions the value is the smallest of three upper bounds: $\binom Nk$; the
-    number of rankings (`rankings_with_bias`, `rankings_bias_free`); and, for linear scores in one
-    and two and affine scores in one dimension, 2, `planar_k_sets`, and the part of the planar
-    $k$-sets that lie above, at most $g - \kappa + 1$, or $g/2 + 1$ if $2k = N$.
+    In lower dimensions the result is the smallest of the known upper bounds:
 
-    (The last one: as $x$ runs from $-\infty$ to $\infty$ the winning set changes $u_k$ times,
-    once for each $k$-set transition of the lifted points in an upward direction; downward
-    directions see $u_{N-k} \ge \kappa$ more, because the order of the scores is reversed between
-    the two ends.)
+    * $\binom Nk$;
+    * the number of rankings (`rankings_with_bias`, `rankings_bias_free`);
+    * for linear scores, 2 in one dimension and $g$ = `planar_k_sets` in two dimensions;
+    * for affine scores in one dimension, $g - \kappa + 1$, or $g/2 + 1$ if $2k = N$.
+
+    *Proof of the last bound.* Lift the keys to points in the plane. As $x$ runs from $-\infty$ to
+    $\infty$, the winning set changes $u_k$ times, once for each transition between $k$-sets of the
+    lifted points in an upward direction. Downward directions have $u_{N-k} \ge \kappa$ further
+    transitions, because the order of the scores is reversed between the two ends. The total number
+    of transitions is at most $g$, and $u_k = u_{N-k}$ if $2k = N$. $\square$
 
     Args:
         n_keys: The number of keys $N \ge 1$.
-        k: How many win, $1 \le k \le N$.
+        k: The number of winners, $1 \le k \le N$.
         dim: The dimension $d \ge 1$ of the query token.
         bias: `"none"`, `"query"` or `"logit"`.
-        head_dim: The head size $d_k \ge 1$, or None for no restriction. The scores depend on $d_k$
-            coordinates only; a query bias then counts as no bias in $\mathbb R^{d_k}$ if
-            $d_k \le d$, because the query runs through all of that space.
+        head_dim: The head size $d_k \ge 1$, or None for no restriction. The scores depend on only
+            $d_k$ coordinates. If $d_k \le d$, a query bias is therefore equivalent to no bias in
+            $\mathbb R^{d_k}$, because the query takes every value in that space.
 
     Raises:
         HardmaxError: If a size is not an integer in its range, or `bias` is unknown.
@@ -156,7 +162,7 @@ def top_k_cells(
         [AG86]; [LVWW04]; [Cov67]; [GT77]; the moment curve is folklore [Zie95].
 
     Examples:
-        All pairs of 7 and all triples of 9 experts can win, in four and six dimensions:
+        All pairs of 7 experts can win in four dimensions, and all triples of 9 in six:
 
         >>> top_k_cells(7, 2, 4), top_k_cells(9, 3, 6)
         (21, 84)
@@ -183,7 +189,7 @@ def top_k_cells(
             return 2
         if dim == 2:
             return min(everything, planar_k_sets(n_keys, k))
-        # With 2 (d - 1) >= k there are at least C(N, k) rankings, so they need no computation.
+        # If 2 (d - 1) >= k there are at least C(N, k) rankings, so they need not be counted.
         few = 2 * (dim - 1) < smaller
         return min(everything, rankings_bias_free(n_keys, dim)) if few else everything
     if dim >= 2 * smaller - 1:
@@ -206,20 +212,21 @@ def top_k_layer(
 ) -> int:
     r"""Bound the number of joint choices of $k$ winners in each of $H$ heads.
 
-    A top-$k$ head is a head with one form $\sum_{j\in S} s_j$ for every $k$-set $S$, of which at
-    most $T$ = `top_k_cells` win anywhere; so $A_0(T, \dots, T; d)$ without bias and
-    $A(T, \dots, T; d)$ with bias bound the cells. For $k = 1$ this is `attention_cells`.
+    A top-$k$ head is equivalent to a head with one form $\sum_{j\in S} s_j$ for every set $S$ of
+    $k$ keys, of which at most $T$ = `top_k_cells` forms win somewhere. Hence
+    $A_0(T, \dots, T; d)$ bounds the number of cells without bias, and $A(T, \dots, T; d)$ bounds it
+    with bias. For $k = 1$ this is `attention_cells`.
 
     Args:
         n_keys: The number of keys $N \ge 1$ of every head.
         n_heads: The number of heads $H \ge 1$.
-        k: How many win, $1 \le k \le N$.
+        k: The number of winners, $1 \le k \le N$.
         dim: The dimension $d \ge 1$ of the query token.
         bias: `"none"`, `"query"` or `"logit"`.
         head_dim: The head size $d_k \ge 1$, or None for no restriction.
 
     References:
-        As for `top_k_cells` and `attention_cells`.
+        The references of `top_k_cells` and `attention_cells`.
 
     Examples:
         >>> top_k_layer(7, 2, 2, 4), top_k_layer(7, 2, 2, 2), top_k_layer(7, 3, 7, 2)

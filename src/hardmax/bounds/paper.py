@@ -1,8 +1,8 @@
-r"""What [SL26] states, as it stands, so that it can be shown beside what is true.
+r"""The statements of [SL26] as published, for comparison with the proven bounds.
 
-None of these functions is a bound the library vouches for; the docstrings say what holds. Where the
-paper writes $\mathcal O(\cdot)$ the hidden constant is set to 1, which is the reading of its own
-figures and examples.
+The library does not claim that these formulas are bounds; each docstring states what is true. Where
+the paper writes $\mathcal O(\cdot)$, the hidden constant is set to 1, as in the figures and
+examples of the paper.
 """
 
 from math import comb, e, log10, prod
@@ -30,8 +30,8 @@ __all__ = [
 def proposition_v1(n_keys: int) -> int:
     r"""Return $N$, the bound on the vertices of one head's Newton polytope (Proposition V.1).
 
-    True. The maximum is $N$ for $d_k, d \ge 2$, and $\min(N, 2)$ if the polytope is a segment, as
-    it is for $d_k = 1$ or $d = 1$; see `attention_cells`.
+    The proposition is true. The maximum is $N$ for $d_k, d \ge 2$. It is $\min(N, 2)$ if $d_k = 1$
+    or $d = 1$, because the polytope is then a segment. See `attention_cells`.
 
     Examples:
         >>> proposition_v1(512)
@@ -45,9 +45,10 @@ def theorem_v2(n_keys: int, n_heads: int, dim: int) -> int:
 
     $$N^H \quad (H \le d), \qquad (NH)^{\lfloor d/2\rfloor} \quad (H > d)$$
 
-    The first is an upper bound, attained for $H \le d - 1$ but not for $H = d$, $N \ge 3$. The
-    second is the maximum for $d = 2$, $N \ge 2$. For $d = 1$ it is too small by the factor 2, and
-    for $d \ge 3$ it is false: the maximum is of order $(NH)^{d-1}$. See `cells_bias_free`.
+    The first term is an upper bound. It is attained for $H \le d - 1$, but not for $H = d$,
+    $N \ge 3$. The second term is the maximum for $d = 2$, $N \ge 2$. It is too small by a factor of
+    2 for $d = 1$, and it is false for $d \ge 3$, where the maximum is of order $(NH)^{d-1}$. See
+    `cells_bias_free`.
 
     Args:
         n_keys: The number of keys $N \ge 1$.
@@ -55,8 +56,8 @@ def theorem_v2(n_keys: int, n_heads: int, dim: int) -> int:
         dim: The model dimension $d \ge 1$.
 
     Examples:
-        Figure 4 claims 216 vertices for what has at most 92; and for $H = 4 > d = 3$ the
-        maximum is not 256 but 24070:
+        Figure 4 claims 216 vertices, but the maximum is 92. For $H = 4 > d = 3$ the maximum is
+        24070, not 256:
 
         >>> theorem_v2(6, 3, 3), theorem_v2(64, 4, 3)
         (216, 256)
@@ -68,15 +69,15 @@ def theorem_v2(n_keys: int, n_heads: int, dim: int) -> int:
 
 
 def appendix_d(n_keys: HeadSizes, n_heads: int | None, dim: int) -> int:
-    r"""Return the bound Appendix D takes from the literature on Minkowski sums.
+    r"""Return the bound that Appendix D cites from the literature on Minkowski sums.
 
     $$\sum_{k=0}^{d-1} \binom{H-1}{k} \max_{|I| = k+1} \prod_{h \in I} n_h$$
 
-    True but loose: by Pascal's rule it is at least $A_0$ (`cells_bias_free`). The maximum over the
-    empty family of index sets ($k \ge H$) has the factor $\binom{H-1}{k} = 0$.
+    The bound is true but loose: by Pascal's rule it is at least $A_0$ (`cells_bias_free`). For
+    $k \ge H$ the family of index sets is empty, but its term has the factor $\binom{H-1}{k} = 0$.
 
     Args:
-        n_keys: The number of keys $n_h \ge 1$, one number for all heads or one each.
+        n_keys: The number of keys $n_h \ge 1$: one number for all heads, or one per head.
         n_heads: The number of heads $H \ge 1$; may be None if `n_keys` is a sequence.
         dim: The model dimension $d \ge 1$.
 
@@ -98,9 +99,9 @@ def theorem_v5(n_keys: int, n_heads: int, dim: int, d_ff: int, depth: int) -> in
 
     $$\Big(N^{\min(H, d)} \sum_{k=0}^{d} \binom{d_{ff}}{k}\Big)^L$$
 
-    (Appendix E goes on to estimate the sum by $(e\,d_{ff}/d)^d$; see `appendix_e_ffn_log10`.) With
-    $C_d = 1$ it is an upper bound for $H \le d$, with or without bias; for $H > d$ the constant
-    must grow with $H$, because one layer can have of the order of $(HN)^d$ cells. See
+    (Appendix E then estimates the sum by $(e\,d_{ff}/d)^d$; see `appendix_e_ffn_log10`.) With
+    $C_d = 1$ this is an upper bound for $H \le d$, with or without bias. For $H > d$ the constant
+    must grow with $H$, because the maximum for one layer is of order $(HN)^d$ with bias. See
     `transformer_upper`.
 
     Args:
@@ -134,14 +135,14 @@ def theorem_v5_base(n_keys: int, n_heads: int, dim: int, d_ff: int) -> int:
 def appendix_e_ffn_log10(d_ff: int, dim: int) -> float:
     r"""Return $\log_{10} (e\,d_{ff}/d)^d$, the estimate of $R(d_{ff}, d)$ in Appendix E.
 
-    An upper bound for $d_{ff} \ge d$ only.
+    It is an upper bound only for $d_{ff} \ge d$.
 
     Args:
         d_ff: The feed-forward width $d_{ff} \ge 1$.
         dim: The model dimension $d \ge 1$.
 
     Examples:
-        One hyperplane in four dimensions makes two cells, not 0.213:
+        One hyperplane in four dimensions makes two cells, but the estimate is 0.213:
 
         >>> round(10 ** appendix_e_ffn_log10(1, 4), 3), zaslavsky(1, 4)
         (0.213, 2)
@@ -152,9 +153,9 @@ def appendix_e_ffn_log10(d_ff: int, dim: int) -> float:
 
 
 def remark_v6(n_keys: int, n_heads: int, dim: int) -> int:
-    r"""Return the naive count $(H N^2)^d$ of Remark V.6, with the constant 1.
+    r"""Return the naive count $(H N^2)^d$ of Remark V.6, with hidden constant 1.
 
-    It stands for `naive_hyperplanes`. Without bias the exponent would be $d - 1$.
+    It is the order of `naive_hyperplanes`. Without bias the exponent would be $d - 1$.
 
     Args:
         n_keys: The number of keys $N \ge 1$.
@@ -175,12 +176,13 @@ def naive_hyperplanes(
 ) -> int:
     r"""Count the cells of all $\sum_h \binom{n_h}{2}$ hyperplanes $s_i = s_j$ in general position.
 
-    The count Remark V.6 warns against: a true upper bound on the routing cells, but hyperplanes on
-    which neither key wins count too, and the hyperplanes of three keys are never in general
-    position. Through the origin (`central_arrangement`) without bias, else `zaslavsky`.
+    This is the naive count that Remark V.6 warns against. It is an upper bound on the number of
+    routing cells, but it includes hyperplanes on which neither key wins, and the hyperplanes of
+    three keys are never in general position. Without bias the hyperplanes pass through the origin
+    (`central_arrangement`); otherwise the count is `zaslavsky`.
 
     Args:
-        n_keys: The number of keys $n_h \ge 1$, one number for all heads or one each.
+        n_keys: The number of keys $n_h \ge 1$: one number for all heads, or one per head.
         n_heads: The number of heads $H \ge 1$; may be None if `n_keys` is a sequence.
         dim: The model dimension $d \ge 1$.
         bias: `"none"`, `"query"` or `"logit"`.
@@ -201,8 +203,8 @@ def theorem_v7(n_keys: int, dim: int, d_ff: int, depth: int) -> int:
 
     $$\Big(N^d \Big\lfloor \frac{d_{ff}}{2d} \Big\rfloor^d\Big)^L$$
 
-    True with a query bias, heads of size at least 2 and fixed keys; too small by $2^{dL}$, as
-    `appendix_f` shows. See `transformer_lower`.
+    The bound is true with a query bias, heads of size at least 2 and fixed keys. It is too small by
+    a factor of $2^{dL}$, as `appendix_f` shows. See `transformer_lower`.
 
     Args:
         n_keys: The number of keys $N \ge 1$.
@@ -222,11 +224,11 @@ def theorem_v7(n_keys: int, dim: int, d_ff: int, depth: int) -> int:
 
 
 def appendix_f(n_keys: int, dim: int, d_ff: int, depth: int) -> int:
-    r"""Return the number the proof of Theorem V.7 arrives at.
+    r"""Return the number that the proof of Theorem V.7 derives.
 
     $$\big(N^d (2w)^d\big)^L, \qquad w = \lfloor d_{ff} / 2d \rfloor$$
 
-    Its last line calls this equal to `theorem_v7`, which it is not.
+    The last line of the proof states that this equals `theorem_v7`, which is false.
 
     Args:
         n_keys: The number of keys $N \ge 1$.
@@ -248,8 +250,9 @@ def appendix_f(n_keys: int, dim: int, d_ff: int, depth: int) -> int:
 def corollary_v9(dim: int, depth: int) -> int:
     r"""Return the exponent $dL$ of $N$ that Corollary V.9 calls tight for $H \ge d$.
 
-    True with bias, if heads of size 1 have a logit bias; without bias the exponent is $(d-1)L$, or
-    0 for heads of size 1, and for $H < d$ it is at most $HL$. See `exponent_of_keys`.
+    This is true with bias, provided that heads of size 1 have a logit bias. Without bias the
+    exponent is $(d-1)L$, or 0 for heads of size 1. For $H < d$ it is at most $HL$. See
+    `exponent_of_keys`.
 
     Examples:
         >>> corollary_v9(512, 12)
@@ -263,5 +266,5 @@ def _read_theorem_v7(n_keys: int, dim: int, d_ff: int, depth: int) -> tuple[int,
     dim = integer("dim", dim, at_least=1)
     d_ff = integer("d_ff", d_ff, at_least=0)
     if d_ff < 2 * dim:
-        raise ArgumentError(f"`d_ff` must be at least 2 `dim` = {2 * dim}; got {d_ff}.")
+        raise ArgumentError(f"`d_ff` must be at least twice `dim`, which is {2 * dim}; got {d_ff}.")
     return n_keys, dim, d_ff // (2 * dim), integer("depth", depth, at_least=1)

@@ -1,4 +1,4 @@
-"""Reading the sizes a bound is asked for: keys per head, widths of layers, the kind of bias."""
+"""Validation of the arguments of bounds: keys per head, widths of layers, the kind of bias."""
 
 from collections.abc import Sequence
 from typing import Any, Literal, TypeAlias, cast
@@ -9,13 +9,13 @@ from hardmax._ground.arguments import choice, integer
 from hardmax.errors import ArgumentError, DtypeError, EmptyInputError, ShapeMismatchError
 
 Bias: TypeAlias = Literal["none", "query", "logit"]
-"""What a head adds to the scores $\\langle W_Q^\\top x, k_j\\rangle$: nothing; a query bias $b_Q$,
-which adds $\\langle b_Q, k_j\\rangle$; or a free number $\\beta_j$ for each key."""
+"""The bias of a head, added to the scores $\\langle W_Q^\\top x, k_j\\rangle$: none, a query bias
+$b_Q$, which adds $\\langle b_Q, k_j\\rangle$, or a logit bias $\\beta_j$ for each key."""
 
 BIASES: tuple[Bias, ...] = ("none", "query", "logit")
 
 HeadSizes: TypeAlias = int | Sequence[int]
-"""One number of keys for all heads, or one for each head."""
+"""The number of keys: one number for all heads, or a sequence with one number per head."""
 
 
 def read_bias(bias: str) -> Bias:
@@ -24,14 +24,14 @@ def read_bias(bias: str) -> Bias:
 
 
 def read_head_sizes(n_keys: HeadSizes, n_heads: int | None) -> tuple[int, ...]:
-    """Read the number of keys of every head.
+    """Return the number of keys of every head.
 
     Args:
         n_keys: One number for all heads, or a sequence with one number per head.
         n_heads: The number of heads; may be None if `n_keys` is a sequence.
 
     Raises:
-        DtypeError: If something is not an integer.
+        DtypeError: If an entry is not an integer.
         ArgumentError: If a number is below 1, or `n_heads` is missing.
         EmptyInputError: If the sequence is empty.
         ShapeMismatchError: If the sequence does not have `n_heads` entries.
@@ -45,18 +45,19 @@ def read_head_sizes(n_keys: HeadSizes, n_heads: int | None) -> tuple[int, ...]:
     if isinstance(n_keys, int | np.integer):
         keys = integer("n_keys", n_keys, at_least=1)
         if n_heads is None:
-            raise ArgumentError("`n_heads` must be given if `n_keys` is one number; got None.")
+            raise ArgumentError("`n_heads` is required if `n_keys` is one number; got None.")
         return (keys,) * n_heads
     sizes = read_integers("n_keys", n_keys, at_least=1)
     if n_heads is not None and len(sizes) != n_heads:
         raise ShapeMismatchError(
-            f"`n_keys` must have one entry per head, n_heads = {n_heads}; got {len(sizes)} entries."
+            f"`n_keys` must be one integer or have one entry per head (`n_heads` = {n_heads}); got "
+            f"{len(sizes)} entries."
         )
     return sizes
 
 
 def read_integers(name: str, values: Any, *, at_least: int) -> tuple[int, ...]:
-    """Read a sequence of at least one integer, each with its limit."""
+    """Read a nonempty sequence of integers, each at least `at_least`."""
     try:
         entries = tuple(values)
     except TypeError:

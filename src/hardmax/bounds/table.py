@@ -1,4 +1,4 @@
-"""All bounds for one shape, side by side: what is true, what [SL26] states, what is typical."""
+"""Tables of all bounds for one shape: proven bounds, claims of [SL26], and estimates."""
 
 from collections.abc import Sequence
 
@@ -45,8 +45,8 @@ def transformer_table(
         head_dim: The head size $d_k \ge 1$, or None for no restriction.
 
     Returns:
-        One attention layer, one feed-forward layer, and the whole model, in this order; each with
-        the claims of [SL26] after the bounds that hold, and estimates last.
+        Bounds for one attention layer, one feed-forward layer and the whole model, in this order.
+        For each of these, claims of [SL26] follow the proven bounds. Estimates come last.
 
     Raises:
         HardmaxError: If a size is not an integer in its range.
@@ -75,15 +75,16 @@ def transformer_table(
 def relu_table(input_dim: int, widths: Sequence[int]) -> BoundTable:
     r"""List every bound on the cells of a ReLU network of one shape.
 
-    The upper bounds hold for linear regions and affine maps too, because there are at most as many.
+    The upper bounds hold for linear regions and affine maps too, because a network has at least as
+    many cells as regions, and at least as many regions as affine maps.
 
     Args:
         input_dim: The number of inputs $n_0 \ge 1$.
         widths: The widths $n_1, \dots, n_L$ of the hidden layers.
 
     Returns:
-        For two layers `two_relu_layers` first, of kind `"exact"` where it is the maximum itself;
-        then the bounds of the literature from weak to sharp, and an estimate last.
+        The bounds from the literature, from weak to sharp, followed by an estimate. For two layers
+        they are preceded by `two_relu_layers`, of kind `"exact"` if it is the maximum itself.
 
     Raises:
         HardmaxError: If a size is not a positive integer.
@@ -109,7 +110,7 @@ def relu_table(input_dim: int, widths: Sequence[int]) -> BoundTable:
     ]
     try:
         sharpest = hinz_van_de_geer(input_dim, widths)
-    except SizeLimitError:  # The one before is then the best there is.
+    except SizeLimitError:  # The previous bound is then the sharpest that can be computed.
         pass
     else:
         rows.append(
@@ -235,7 +236,7 @@ def _model_rows(
                 "model, Theorem V.7",
                 paper.theorem_v7(n_keys, 1, d_ff // dim, 1),
                 "claim",
-                "as many heads as dimensions",
+                "number of heads = dimension",
                 "[SL26]",
                 exponent=dim * depth,
             )
@@ -259,7 +260,7 @@ def _estimates(
     if span == dim == 2 and depth == 1:
         rows.append(random_block_cells(n_keys, n_heads, d_ff))
     if d_ff:
-        # With skip connections every layer sees all of the space.
+        # With residual connections the input of every layer can be the whole space.
         layers = Bound(
             "feed-forward layers",
             zaslavsky(d_ff, dim),
