@@ -186,7 +186,7 @@ def test_domains_inside_the_box_are_taken():
 
 def test_the_network_of_a_compiled_transformer_is_not_taken_for_its_soft_model():
     compiled = compile_relu(relu_network(0, (2, 3, 1)), Box([-1.0, -1.0], [1.0, 1.0]))
-    with pytest.raises(ArgumentError, match="`model` must soften as its network does"):
+    with pytest.raises(ArgumentError, match="whose output at a positive temperature is not"):
         certify_soft(compiled, compiled.box, 0.1)
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from hardmax.errors import NonFiniteError
 from hardmax.exact.dyadic import homogeneous_points
-from hardmax.exact.strict_inequalities import strictly_positive
+from hardmax.exact.strict_inequalities import is_strictly_positive
 from hardmax.geometry.domains import Box, Line, Ray, Segment, Slice, WholeSpace
 from hardmax.geometry.polytopes import Polytope
 from hardmax.models.networks import ReluNetwork
@@ -232,4 +232,4 @@ def test_strict_inequalities_are_decided_by_the_last_bit(scale):
         y = np.array([float((-row[0] * Fraction(a) - row[2]) / row[1]) for a in x.tolist()])
         points = np.stack([x, y], axis=1)
         values = [row[0] * Fraction(a) + row[1] * Fraction(b) + row[2] for a, b in points.tolist()]
-        assert strictly_positive([row], points).tolist() == [value > 0 for value in values]
+        assert is_strictly_positive([row], points).tolist() == [value > 0 for value in values]

@@ -169,6 +169,6 @@ def test_models_that_soften_in_another_way_than_their_network_are_refused(call):
         weight, bias, [TokenBlock([head], None, False)], ([[1.0], [0.0]], [0.0])
     )
     assert model.soft([0.5], 1.0) != soft(model.network, [0.5], 1.0)
-    with pytest.raises(ArgumentError, match="`model` must soften as its network does"):
+    with pytest.raises(ArgumentError, match="whose output at a positive temperature is not"):
         call(model, Box([-1], [1]))
     assert sb.measure_margins(model, [0.5]).distances.tolist() == [0.5]

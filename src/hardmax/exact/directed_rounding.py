@@ -20,11 +20,11 @@ PRECISION = 192
 """Bits of the midpoints: float64 inputs, squared, with digits to spare after cancellation."""
 
 
-def rounded_up(ball: arb) -> float:
+def round_up(ball: arb) -> float:
     """Return a float64 that is at least every number of the ball; inf if it has no bound.
 
     Examples:
-        >>> rounded_up(arb(1) / 10), rounded_up(arb(-20000).exp()), rounded_up(arb(0))
+        >>> round_up(arb(1) / 10), round_up(arb(-20000).exp()), round_up(arb(0))
         (0.1, 5e-324, 0.0)
     """
     if not ball.is_finite():
@@ -36,12 +36,12 @@ def rounded_up(ball: arb) -> float:
     return result
 
 
-def rounded_down(ball: arb) -> float:
+def round_down(ball: arb) -> float:
     """Return a float64 that is at most every number of the ball; -inf if it has no bound."""
-    return -rounded_up(-ball)
+    return -round_up(-ball)
 
 
-def evaluated(
+def evaluate(
     formula: Callable[..., arb], rounding: Callable[[arb], float], *arrays: FloatArray
 ) -> FloatArray:
     """Apply a formula on balls to broadcast float64 arrays, each result rounded the same way."""

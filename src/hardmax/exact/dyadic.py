@@ -241,7 +241,7 @@ def fraction(value: fmpq | fmpz | int) -> Fraction:
     return Fraction(int(value))
 
 
-def rounded_below(value: Fraction) -> float:
+def round_below(value: Fraction) -> float:
     """Round a fraction down to a float64; beyond the largest float, to that."""
     nearest = nearest_float(value)
     return nearest if nearest <= value else math.nextafter(nearest, -math.inf)
@@ -261,7 +261,7 @@ def root_below(square: Fraction) -> float:
     # Enough bits that the integer root is right to more digits than a float64 has.
     shift = 2 * max(0, 64 - (square.numerator.bit_length() - square.denominator.bit_length()) // 2)
     root = math.isqrt((square.numerator << shift) // square.denominator)
-    return rounded_below(Fraction(root, 1 << shift // 2))
+    return round_below(Fraction(root, 1 << shift // 2))
 
 
 def float_parts(value: Fraction) -> list[float] | None:

@@ -98,14 +98,14 @@ class Term(NamedTuple):
 
 
 @np.errstate(under="ignore")
-def in_limbs(form: LimbFormat, terms: list[Term], radii: FloatArray) -> Limbs:
+def split_into_limbs(form: LimbFormat, terms: list[Term], radii: FloatArray) -> Limbs:
     """Cut a sum of float64 arrays into limbs; what does not fit goes to the radii.
 
     At most `2 * n_limbs` terms; they are overwritten.
 
     Examples:
         >>> form = LimbFormat(2, 20)
-        >>> limbs = in_limbs(form, [Term(np.array([[1.0 + 2.0**-30]]))], np.zeros((1, 1)))
+        >>> limbs = split_into_limbs(form, [Term(np.array([[1.0 + 2.0**-30]]))], np.zeros((1, 1)))
         >>> limbs.parts.ravel().tolist() == [1.0, 2.0**-30], limbs.radii.tolist()
         (True, [[0.0]])
     """
@@ -140,7 +140,7 @@ def in_limbs(form: LimbFormat, terms: list[Term], radii: FloatArray) -> Limbs:
     return Limbs(parts, exponent, radii)
 
 
-def summed(parts: FloatArray) -> FloatArray:
+def round_sums(parts: FloatArray) -> FloatArray:
     """Round sums of limbs, by the second lemma."""
     total: FloatArray = parts[0].copy()
     for part in parts[1:]:
@@ -223,7 +223,7 @@ class LimbMap:
             # An infinity times a weight of 0.
             radii[np.isnan(radii)] = np.inf
         terms = [Term(products[:, k], first_grid - bits * k) for k in range(n_limbs)]
-        return in_limbs(self.form, terms, radii)
+        return split_into_limbs(self.form, terms, radii)
 
 
 def _cut(

@@ -10,7 +10,7 @@ from hardmax.exact.rounding import FEW_UNDERFLOWS, rounding_factor
 from hardmax.typing import BoolArray, FloatArray
 
 
-def strictly_positive(rows: Sequence[Vector], points: FloatArray) -> BoolArray:
+def is_strictly_positive(rows: Sequence[Vector], points: FloatArray) -> BoolArray:
     r"""Say where all the forms $\langle a, x \rangle + c$ are positive, exactly.
 
     Args:
@@ -21,7 +21,7 @@ def strictly_positive(rows: Sequence[Vector], points: FloatArray) -> BoolArray:
         Shape `(n_points,)`.
 
     Examples:
-        >>> strictly_positive([(3, -1), (-1, 1)], np.array([[1 / 3], [0.5], [1.0]])).tolist()
+        >>> is_strictly_positive([(3, -1), (-1, 1)], np.array([[1 / 3], [0.5], [1.0]])).tolist()
         [False, True, False]
     """
     n_points, dim = points.shape

@@ -14,7 +14,7 @@ from hardmax._ground.pickling import WithoutCaches, quickly_cached
 from hardmax.errors import ArgumentError, DtypeError
 from hardmax.exact.dyadic import nearest_floats
 from hardmax.exact.integer_vectors import Vector, primitive, wide_rows
-from hardmax.exact.strict_inequalities import strictly_positive
+from hardmax.exact.strict_inequalities import is_strictly_positive
 from hardmax.geometry.cones import decide_open_cone
 from hardmax.geometry.domain_text import DomainKind, box_of_rows, read_domain
 from hardmax.geometry.domains import Box, Segment, Slice, WholeSpace
@@ -270,7 +270,7 @@ def strictly_inside(domain: ChartedDomain, points: FloatArray) -> BoolArray:
         Shape `(n_points,)`.
     """
     if domain.corners is None:
-        return strictly_positive(domain.cone_rows[:-1], points)
+        return is_strictly_positive(domain.cone_rows[:-1], points)
     low, high = domain.corners
     return np.asarray(((points > low) & (points < high)).all(axis=1))
 

@@ -1,4 +1,4 @@
-"""How far the soft model is from its skeleton: finite-temperature bounds, margins, persistence."""
+"""Bounds at finite temperature: distance of the soft from the hard model, margins, persistence."""
 
 from hardmax._ground.public_names import attach
 

@@ -1,13 +1,13 @@
-r"""The temperature for an error: how hard a soft network must be on a whole domain.
+r"""The temperature at which a soft network is within a given error of the hard one on a domain.
 
-On the closure of a cell the hard network is one affine map, and the winner of each head leads every
-rival by an affine form that is never negative there. Its range over the vertices of the cell is
-exact. With these ranges the error of the soft stream is carried through all layers as in
-`soft_certificates`, once for each cell; the largest bound holds on the whole domain.
+On the closure of a cell the hard network is a single affine map, and the winner of each head leads
+every rival by an affine form that is nonnegative there. The range of this form over the vertices of
+the cell is exact. With these ranges the error of the soft stream is propagated through all layers
+as in `soft_certificates`, once for each cell. The maximum of the bounds holds on the whole domain.
 
-Where two cells meet and the hard network jumps from $a$ to $b$, no temperature helps: the soft
-network is continuous, $\|s - a\| + \|s - b\| \ge \|a - b\|$, so next to the wall it is off by at
-least $\tfrac12\|a - b\|$ on one side.
+If the hard network jumps from $a$ to $b$ at a wall, no temperature makes the error small: the soft
+network is continuous, and $\|s - a\| + \|s - b\| \ge \|a - b\|$, so on one side of the wall its
+error is at least $\tfrac12\|a - b\|$ near the wall.
 """
 
 import math
@@ -20,7 +20,7 @@ from flint import arb, ctx, fmpq, fmpz
 from hardmax._ground.arguments import number
 from hardmax._ground.display import html_card
 from hardmax.errors import ArgumentError, DiscontinuityError
-from hardmax.exact.directed_rounding import PRECISION, norm_bound, rounded_up
+from hardmax.exact.directed_rounding import PRECISION, norm_bound, round_up
 from hardmax.exact.dyadic import nearest_float, root_below
 from hardmax.models.argmax import ArgmaxNetwork
 from hardmax.models.model_arguments import read_model
@@ -33,10 +33,11 @@ from hardmax.stability.networks.soft_errors import ErrorPass
 from hardmax.typing import DomainLike, ModelLike
 
 _COLDEST, _HOTTEST = -1000, 60
-"""Exponents of two between which temperatures are sought."""
+"""Powers of two that limit the search for a temperature, as exponents."""
 _DIGITS = 12
-"""How many binary digits of the temperature are settled after the first."""
+"""Number of binary digits of the temperature that are determined after the leading one."""
 _MOST_BY_VERTICES = 7
+"""Maximum dimension in which cells are described by their vertices."""
 
 _Row = Sequence[fmpz]
 
@@ -46,11 +47,12 @@ class CertifiedTemperature:
     r"""A temperature at which a soft network is close to the hard one on a whole domain.
 
     Attributes:
-        temperature: The $\tau$ of every layer; infinite if the model has no head to soften.
-        bound: A bound on $\|\mathrm{soft}_\tau(x) - \mathrm{hard}(x)\|_2$ for all $x$ inside cells
-            of the domain, and by continuity wherever the hard model does not jump; rounded up.
-        error: The error that was asked for, at least `bound`.
-        n_cells: On how many cells it was certified: all of them.
+        temperature: The temperature $\tau$ of every layer; infinite if the model has no heads.
+        bound: A bound on $\|\mathrm{soft}_\tau(x) - \mathrm{hard}(x)\|_2$, rounded up. It holds for
+            all $x$ inside the cells of the domain, and by continuity wherever the hard model does
+            not jump.
+        error: The requested error, which is at least `bound`.
+        n_cells: The number of cells on which the bound was certified, which is all cells.
 
     Examples:
         >>> from hardmax import AttentionHead, Box
@@ -69,27 +71,28 @@ class CertifiedTemperature:
 
 
 def temperature_for(model: ModelLike, domain: DomainLike, error: float) -> CertifiedTemperature:
-    r"""Find a temperature at which the output of a soft model is within an error on a domain.
+    r"""Find a temperature at which the soft model is within a given error of the hard one.
 
-    The bound at the temperature returned is certified. It is close to the largest such temperature
-    the bound allows (to one part in $2^{12}$), and the bound itself is close for one layer of
-    attention, less so for deep models on large cells, where it may ask for less than is needed.
-    Cost: one search for all cells, then about thirty bounds for each.
+    The error is certified on the whole domain, at the returned temperature itself. This is close
+    to the largest temperature that the error bound allows (to one part in $2^{12}$). The bound is
+    close to the actual error for one layer of attention. For deep models on large cells it is less
+    close, and the returned temperature can be lower than necessary. The cost is one enumeration of
+    all cells, followed by about thirty bounds for each cell.
 
     Args:
-        model: A head, a block, a model with a `network` that softens as the network does, or an
-            `ArgmaxNetwork`. Units stay hard at every temperature.
+        model: A head, a block, an `ArgmaxNetwork`, or a model whose `soft` is the softmax of its
+            `network`. Units stay hard at every temperature.
         domain: A bounded domain, as for `enumerate_regions`.
-        error: The largest Euclidean distance allowed between the outputs, above 0.
+        error: The maximum Euclidean distance between the soft and the hard output, above 0.
 
     Raises:
         DiscontinuityError: If the hard model jumps by more than twice `error` in the domain, so
-            that no temperature will do.
-        ArgumentError: If the domain is unbounded, or the bound stays above `error` at every
+            that no temperature is sufficient.
+        ArgumentError: If the domain is unbounded, or the bound exceeds `error` at every
             temperature.
 
     Examples:
-        Two keys at -1 and 1: the gap is $2|x|$, the values differ by 2.
+        Two keys at -1 and 1; the gap is $2|x|$, and the values differ by 2:
 
         >>> from hardmax import AttentionHead, Box
         >>> sign = AttentionHead([[1.0]], [[-1.0], [1.0]], [[-1.0], [1.0]], [[1.0]])
@@ -102,8 +105,8 @@ def temperature_for(model: ModelLike, domain: DomainLike, error: float) -> Certi
         Traceback (most recent call last):
         ...
         hardmax.errors.DiscontinuityError: `model` must not jump by more than twice `error` in
-        `domain`; at [0.0] it jumps from [-1.0] to [1.0], and next to it no temperature brings the
-        error below 1, got error = 0.001. Choose a domain that this wall does not meet.
+        `domain`; it jumps from [-1.0] to [1.0] at [0.0]. Near this point the error is at least 1 at
+        every temperature; got error = 0.001. Choose a domain that this wall does not meet.
     """
     allowed = number("error", error, above=0.0)
     model = read_model(model)
@@ -111,7 +114,7 @@ def temperature_for(model: ModelLike, domain: DomainLike, error: float) -> Certi
     where = charted(domain, network.dim_in)
     refuse_outside(model, where)
     if enclosing_box(where) is None:
-        raise ArgumentError("`domain` must be bounded for an error on all of it; got another.")
+        raise ArgumentError("`domain` must be bounded; got an unbounded one.")
     partition = enumerate_regions(network, where)
     if not head_names(network):
         return CertifiedTemperature(math.inf, 0.0, allowed, partition.n_found)
@@ -132,15 +135,15 @@ class _Bounds:
         self.latest = math.inf
 
     def within(self, tau: float, error: float) -> float | None:
-        """Return the largest bound at a temperature, None if some cell exceeds the error."""
+        """Return the largest bound at a temperature, or None if a cell exceeds the error."""
         self.passes.taus = [arb(tau)] * len(self.passes.taus)
         worst = 0.0
         for k, trace in enumerate(self.traces):
             found = self.passes(iter(trace))
-            assert found is not None, "the trace of a cell does not break off"
-            self.latest = rounded_up(norm_bound(found.output))
+            assert found is not None, "the trace of a cell is complete"
+            self.latest = round_up(norm_bound(found.output))
             if not self.latest <= error:
-                # Where it is too large it will be so again: ask there first.
+                # This cell is likely to exceed the error again: check it first next time.
                 self.traces.insert(0, self.traces.pop(k))
                 return None
             worst = max(worst, self.latest)
@@ -148,7 +151,7 @@ class _Bounds:
 
 
 def _hottest(within: Callable[[float, float], float | None], error: float) -> tuple[float, float]:
-    """Halve the interval between a temperature that holds and one that does not."""
+    """Find by bisection the largest temperature within the error, and its bound."""
     low, high = _COLDEST, _HOTTEST + 1
     while high - low > 1:
         middle = (low + high) // 2
@@ -163,7 +166,7 @@ def _hottest(within: Callable[[float, float], float | None], error: float) -> tu
             if within(hotter, error) is not None:
                 best = hotter
     bound = within(best, error)
-    assert bound is not None, "it held before"
+    assert bound is not None, "the same temperature was within the error before"
     return best, bound
 
 
@@ -174,11 +177,11 @@ def _trace(network: ArgmaxNetwork, partition: Partition, cell: int) -> list[Hard
 
 
 def _spread(partition: Partition, cell: int) -> Callable[[_Row], tuple[fmpq, fmpq]]:
-    """Return what finds the range of a form on a cell, or on a box around it."""
+    """Return a function that computes the range of a form on a cell, or on a box around it."""
     box = enclosing_box(partition.domain)
     assert box is not None
     if partition.domain.dim > _MOST_BY_VERTICES and box.is_filled:
-        # A cell has too many vertices there; a box needs none.
+        # In high dimensions a cell has too many vertices; the range on a box needs none.
         low, high = ([fmpq(*x.as_integer_ratio()) for x in end.tolist()] for end in box[:2])
         return lambda row: _box_range(row, low, high)
     points = [[int(x) for x in p] for p in partition.polytope(cell).generators.points]
@@ -203,18 +206,18 @@ def _vertex_range(row: _Row, points: list[list[int]]) -> tuple[fmpq, fmpq]:
 
 
 def _explain(partition: Partition, error: float, bound: float) -> None:
-    """Raise the error that says why no temperature will do, as far as that is known."""
+    """Raise an error with the reason why no temperature is sufficient, if it is known."""
     if partition.domain.dim <= _MOST_BY_VERTICES:
         _refuse_jumps(partition, error)
     raise ArgumentError(
-        f"`error` must be above what the bound for this model and domain can show: it stays at "
-        f"{bound:.3g} on some cell, however low the temperature; got {error:g}. Choose a smaller "
-        "domain, or one that fewer walls of heads meet."
+        f"`error` must be larger for this model and domain: on some cell the error bound remains "
+        f"{bound:.3g} at the lowest temperature; got {error:g}. Choose a larger `error`, a smaller "
+        "domain, or a domain that fewer walls of heads meet."
     )
 
 
 def _refuse_jumps(partition: Partition, error: float) -> None:
-    """Refuse a jump by more than twice the error, exactly."""
+    """Raise an error if the model jumps by more than twice the error; the test is exact."""
     most = 4 * Fraction(error) ** 2
     where = "" if partition.domain.is_identity else "coordinates "
     for i, j in partition.neighbours.pairs.tolist():
@@ -228,11 +231,10 @@ def _refuse_jumps(partition: Partition, error: float) -> None:
             if jump > most:
                 at, before, after = ([nearest_float(x) for x in one] for one in (place, *ends))
                 raise DiscontinuityError(
-                    "`model` must not jump by more than twice `error` in `domain`; at "
-                    f"{where}{at} it jumps from {before} to {after}, and "
-                    "next to it no temperature brings the error below "
-                    f"{root_below(jump / 4):.3g}, got error = {error:g}. Choose a domain that "
-                    "this wall does not meet."
+                    "`model` must not jump by more than twice `error` in `domain`; it jumps from "
+                    f"{before} to {after} at {where}{at}. Near this point the error is at least "
+                    f"{root_below(jump / 4):.3g} at every temperature; got error = {error:g}. "
+                    "Choose a domain that this wall does not meet."
                 )
 
 

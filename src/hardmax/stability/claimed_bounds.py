@@ -1,21 +1,22 @@
-r"""The constants of Theorem VI.1 as [SL26] states them, to be held against the right ones.
+r"""The constants of Theorem VI.1 as stated in [SL26], for comparison with the correct ones.
 
-The value bound is right and sharp, the gradient bound right but not sharp. The Hessian bound
-$(N-1)r/\tau$ and what follows from it are false for every $N \ge 2$: at $m = N-1$ rivals on the
-margin the norm is $\frac1\tau\frac{Nr}{(1+(N-1)r)^2}$, which exceeds it exactly where $r <
-(\sqrt{N/(N-1)} - 1)/(N-1)$ (`claimed_hessian_fails_beyond`). The proof in [SL26] uses
-$\|\mathrm{diag}\,p - pp^\top\|_2 \le \max_k p_k(1-p_k)$, which is a lower bound for that norm.
+The value bound is correct and sharp. The gradient bound is correct but not sharp. The Hessian bound
+$(N-1)r/\tau$, and the bounds derived from it, are false for every $N \ge 2$. If all $N-1$ rivals
+have exactly the margin, the norm is $\frac1\tau\frac{Nr}{(1+(N-1)r)^2}$, which exceeds the claimed
+bound exactly for $r < (\sqrt{N/(N-1)} - 1)/(N-1)$ (`claimed_hessian_fails_beyond`). The proof in
+[SL26] uses $\|\mathrm{diag}\,p - pp^\top\|_2 \le \max_k p_k(1-p_k)$, but the right side is a lower
+bound on that norm.
 
-All functions round up as those of `score_bounds` do.
+All functions round up, like those of `score_bounds`.
 """
 
 import numpy as np
 
 from hardmax.exact.directed_rounding import (
-    evaluated,
+    evaluate,
     read_broadcast,
     read_counts,
-    rounded_up,
+    round_up,
 )
 from hardmax.stability.score_bounds import bound_from, value_factor
 from hardmax.typing import ArrayLike, FloatArray
@@ -24,7 +25,9 @@ from hardmax.typing import ArrayLike, FloatArray
 def claimed_value_bound(
     n_keys: ArrayLike, margin: ArrayLike, tau: ArrayLike, *, log: bool = False
 ) -> FloatArray:
-    r"""Return [SL26]'s $\tau\log(1+(N-1)r)$, which is right (`value_bound`).
+    r"""Return the value bound of [SL26], $\tau\log(1+(N-1)r)$ with $r = e^{-\delta/\tau}$.
+
+    It is correct and equals `value_bound`, which describes the arguments.
 
     Examples:
         >>> from hardmax.stability import value_bound
@@ -37,7 +40,10 @@ def claimed_value_bound(
 def claimed_gradient_bound(
     n_keys: ArrayLike, margin: ArrayLike, tau: ArrayLike, *, log: bool = False
 ) -> FloatArray:
-    r"""Return [SL26]'s $2(N-1)r$, right, and loose by $1 + (N-1)r$ (`gradient_bound`).
+    r"""Return the gradient bound of [SL26], $2(N-1)r$ with $r = e^{-\delta/\tau}$.
+
+    It is correct, but exceeds `gradient_bound` by the factor $1 + (N-1)r$. The arguments are those
+    of `value_bound`.
 
     Examples:
         >>> from hardmax.stability import gradient_bound
@@ -50,7 +56,10 @@ def claimed_gradient_bound(
 def claimed_hessian_bound(
     n_keys: ArrayLike, margin: ArrayLike, tau: ArrayLike, *, log: bool = False
 ) -> FloatArray:
-    r"""Return [SL26]'s $(N-1)r/\tau$, which is false at large margins (`hessian_bound`).
+    r"""Return the Hessian bound of [SL26], $(N-1)r/\tau$ with $r = e^{-\delta/\tau}$.
+
+    It is false at large margins; `hessian_bound` is correct. The arguments are those of
+    `value_bound`.
 
     Examples:
         >>> from hardmax.stability import hessian_bound
@@ -63,7 +72,10 @@ def claimed_hessian_bound(
 def claimed_lipschitz_bound(
     n_keys: ArrayLike, margin: ArrayLike, tau: ArrayLike, *, log: bool = False
 ) -> FloatArray:
-    r"""Return [SL26]'s Lipschitz constant of the gradient, its Hessian bound again.
+    r"""Return the Lipschitz constant of the gradient in [SL26], which equals its Hessian bound.
+
+    It is false at large margins; `lipschitz_bound` is correct. The arguments are those of
+    `value_bound`.
 
     Examples:
         >>> from hardmax.stability import lipschitz_bound
@@ -76,7 +88,10 @@ def claimed_lipschitz_bound(
 def claimed_taylor_bound(
     n_keys: ArrayLike, margin: ArrayLike, tau: ArrayLike, *, log: bool = False
 ) -> FloatArray:
-    r"""Return [SL26]'s constant $(N-1)r/2\tau$ of the Taylor remainder.
+    r"""Return the constant of the Taylor remainder in [SL26], $(N-1)r/2\tau$.
+
+    It is false at large margins; `taylor_bound` is correct. The arguments are those of
+    `value_bound`.
 
     Examples:
         >>> from hardmax.stability import taylor_bound
@@ -87,10 +102,14 @@ def claimed_taylor_bound(
 
 
 def claimed_hessian_fails_beyond(n_keys: ArrayLike) -> FloatArray:
-    r"""Return the $\delta/\tau$ beyond which the claimed Hessian bound is false, rounded up.
+    r"""Return the ratio $\delta/\tau$ above which the claimed Hessian bound is false, rounded up.
 
-    That is $\log\frac{N-1}{\sqrt{N/(N-1)}-1}$: with fewer than $N-1$ rivals on the margin the
-    numerator $(m+1)r$ is at most $(N-1)r$, so only $m = N-1$ can exceed the claim.
+    The ratio is $\log\frac{N-1}{\sqrt{N/(N-1)}-1}$. If only $m < N-1$ rivals have exactly the
+    margin, the numerator $(m+1)r$ is at most $(N-1)r$, so only $m = N-1$ can exceed the claimed
+    bound.
+
+    Args:
+        n_keys: The number of keys $N \ge 2$.
 
     Examples:
         >>> claimed_hessian_fails_beyond([2, 512]).round(4).tolist()
@@ -98,11 +117,16 @@ def claimed_hessian_fails_beyond(n_keys: ArrayLike) -> FloatArray:
     """
     counts = read_counts("n_keys", n_keys)
     (read,) = read_broadcast({"n_keys": (counts, 2, True)})
-    return evaluated(lambda n: ((n - 1) / ((n / (n - 1)).sqrt() - 1)).log(), rounded_up, read)
+    return evaluate(lambda n: ((n - 1) / ((n / (n - 1)).sqrt() - 1)).log(), round_up, read)
 
 
 def claimed_temperature(d_k: ArrayLike) -> FloatArray:
-    r"""Return [SL26]'s $\tau = 1/\sqrt{d_k}$; the usual scaling of raw scores is $\sqrt{d_k}$.
+    r"""Return the temperature of [SL26], $\tau = 1/\sqrt{d_k}$.
+
+    The usual scaling of raw scores corresponds to $\tau = \sqrt{d_k}$ (`standard_temperature`).
+
+    Args:
+        d_k: The head size, at least 1.
 
     Examples:
         >>> float(claimed_temperature(64))

@@ -1,14 +1,15 @@
-r"""One head at one query: certified distance to the winning value, and of its Jacobian to zero.
+r"""Certified bounds for one head at given points: distance to the winning value, and Jacobian.
 
-`attention_bounds` knows a margin only; here the scores themselves are known, exactly, and every
-number is an enclosure rounded outward. With $p = \mathrm{softmax}(s(x)/\tau)$ and winner $i$,
+`attention_bounds` uses only a margin. This module uses the exact scores, and every number is an
+enclosure rounded outward. With $p = \mathrm{softmax}(s(x)/\tau)$ and winner $i$,
 
 $$z_\tau(x) - z_0(x) = \sum_{j} p_j (v_j - v_i) W_O, \qquad
   \partial_x z_\tau = \frac1\tau\Bigl[\sum_j p_j\, dv_j\, da_j^\top
   - \bigl(\sum_j p_j\,dv_j\bigr)\bigl(\sum_j p_j\,da_j\bigr)^\top\Bigr],$$
 
-$dv_j = (v_j - v_i)W_O$, $da_j = W_Q(k_j - k_i)$: both are sums of terms as small as the rivals'
-weights, so nothing cancels. If several keys tie exactly, $v_i$ is the mean of their values.
+where $dv_j = (v_j - v_i)W_O$ and $da_j = W_Q(k_j - k_i)$. Both expressions are sums of terms of the
+order of the rivals' weights, so no cancellation occurs. If several keys tie exactly, $v_i$ is the
+mean of their values.
 """
 
 from dataclasses import dataclass
@@ -30,31 +31,37 @@ from hardmax.exact.ball_matrices import (
     rows_of,
     spectral_norm_bound,
 )
-from hardmax.exact.directed_rounding import PRECISION, norm_bound, rounded_down, rounded_up
+from hardmax.exact.directed_rounding import PRECISION, norm_bound, round_down, round_up
 from hardmax.models.heads import AttentionHead
 from hardmax.models.points import PointBatch
 from hardmax.stability.attention_bounds import moment_bound
 from hardmax.typing import ArrayLike, FloatArray, IntArray
 
 _MOST_PAIRWISE = 48
-"""Up to this many keys diameters are exact; beyond, twice the largest distance from the winner."""
+"""Maximum number of keys for exact diameters; for more keys, twice the maximum distance from the
+winner is used instead."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class HeadCertificate:
-    r"""What is certain about a soft head at some points.
+    r"""Certified bounds for a soft head at given points.
 
     Attributes:
         tau: The temperature.
-        winners: The winning key at each point, the first if several tie; shape `(n_points,)`.
-        margins: How far the winner leads every key that is not its copy, rounded down; 0 on a wall,
-            `inf` if all keys are copies. Shape `(n_points,)`.
-        rival_mass: A bound on the weight of all keys below the largest score; `(n_points,)`.
-        distance: A bound on $\|z_\tau(x) - z_0(x)\|_2$ from the scores at hand; `(n_points,)`.
-        jacobian: A bound on $\|\partial_x z_\tau\|_2$ from the scores at hand, at most
-            $\rho^{1/32}$ times the norm, $\rho$ the rank; `(n_points,)`.
-        distance_from_margin: The bound that the margin and the spread of the values give alone.
-        jacobian_from_margin: Likewise, with the spread of keys.
+        winners: The winning key at each point, or the first of several tied keys; shape
+            `(n_points,)`.
+        margins: The margin by which the winner leads every key that is not a copy of it, rounded
+            down. It is 0 on a wall, and `inf` if all keys are copies. Shape `(n_points,)`.
+        rival_mass: A bound on the total weight of the keys below the largest score; shape
+            `(n_points,)`.
+        distance: A bound on $\|z_\tau(x) - z_0(x)\|_2$, computed from the scores; shape
+            `(n_points,)`.
+        jacobian: A bound on $\|\partial_x z_\tau\|_2$, computed from the scores. It is at most
+            $\rho^{1/32}$ times the norm, where $\rho$ is the rank. Shape `(n_points,)`.
+        distance_from_margin: The bound on the distance that follows from the margin and the spread
+            of the values alone; shape `(n_points,)`.
+        jacobian_from_margin: The bound on the Jacobian that follows from the margin and the spread
+            of values and keys alone; shape `(n_points,)`.
 
     Examples:
         >>> from hardmax import AttentionHead, Box
@@ -85,15 +92,15 @@ class HeadCertificate:
 
 
 def certify_head(head: AttentionHead, x: ArrayLike, tau: float) -> HeadCertificate:
-    r"""Certify how far a soft head is from the hard one, and from being constant.
+    r"""Certify the distance of a soft head from the hard one, and the norm of its Jacobian.
 
     Args:
-        head: The head.
-        x: A point `(dim,)` or a batch `(n_points, dim)`.
+        head: The attention head.
+        x: A point of shape `(dim,)`, or a batch of shape `(n_points, dim)`.
         tau: The temperature, above 0.
 
     Returns:
-        The certificate, arrays of shape `(n_points,)`, `(1,)` for a single point.
+        The certificate. Its arrays have shape `(n_points,)`, or `(1,)` for a single point.
 
     Examples:
         >>> sign = AttentionHead(np.eye(1), [[-1.0], [1.0]], [[-1.0], [1.0]], np.eye(1))
@@ -130,14 +137,15 @@ def certify_queries(
 ) -> HeadCertificate:
     r"""Certify $Z_\tau(q) = \sum_j p_j v_j$, $p = \mathrm{softmax}(\langle q,k_j\rangle/\tau)$.
 
-    The same in query space: distances are those of the values, derivatives are by the query.
+    This is `certify_head` in query space: distances are between values, and derivatives are with
+    respect to the query.
 
     Args:
-        keys: The $k_j$, shape `(n_keys, d_k)`.
-        values: The $v_j$, shape `(n_keys, d_v)`.
-        queries: The $q$, shape `(d_k,)` or `(n_points, d_k)`.
+        keys: The keys $k_j$, shape `(n_keys, d_k)`.
+        values: The values $v_j$, shape `(n_keys, d_v)`.
+        queries: The queries $q$, shape `(d_k,)` or `(n_points, d_k)`.
         tau: The temperature, above 0.
-        logit_bias: What is added to the scores, shape `(n_keys,)`; 0 if None.
+        logit_bias: The bias added to the scores, shape `(n_keys,)`; 0 if None.
 
     Examples:
         >>> certify_queries(np.eye(2), np.eye(2), [[3.0, 0.0]], tau=1.0)
@@ -156,7 +164,7 @@ def certify_queries(
 
 
 class _Geometry:
-    """Values and slopes of a head as balls, and their differences from each winner."""
+    """Values and slopes of a head in balls, and their differences from each winner."""
 
     def __init__(self, head: AttentionHead) -> None:
         self.copies = head.score_map.first_equal.tolist()
@@ -166,19 +174,19 @@ class _Geometry:
 
     @cached_property
     def values(self) -> list[list[arb]]:
-        """The $v_j W_O$."""
+        """The transformed values $v_j W_O$."""
         chosen = self._head.values[self._head.unmasked]
         return rows_of(ball_matrix(chosen) * ball_matrix(self._head.output_weight))
 
     @cached_property
     def slopes(self) -> list[list[arb]]:
-        """The $a_j = W_Q k_j$."""
+        """The slopes $a_j = W_Q k_j$."""
         weight = ball_matrix(self._head.query_weight).transpose()
         return rows_of(ball_matrix(self._head.score_map.keys) * weight)
 
     @cached_property
     def diameters(self) -> tuple[arb, arb] | None:
-        """The diameters of values and slopes, if there are few."""
+        """The diameters of the values and of the slopes, or None if there are too many."""
         if len(self.values) > _MOST_PAIRWISE:
             return None
         both = []
@@ -187,14 +195,14 @@ class _Geometry:
         return both[0], both[1]
 
     def from_mean(self, tied: tuple[int, ...]) -> tuple[list[list[arb]], list[arb]]:
-        """Values minus the mean over some keys, and the norms of these differences."""
+        """Return the values minus their mean over some keys, and the norms of the differences."""
         if tied not in self._from:
             rows = differences(self.values, mean_row([self.values[j] for j in tied]))
             self._from[tied] = rows, norms(rows)
         return self._from[tied]
 
     def around(self, winner: int) -> tuple[arb_mat, arb_mat, arb, arb]:
-        r"""The $dv_j$ and $da_j$ of a winner, $D_vD_k$ and $\Delta_v\Delta_k$."""
+        r"""Return $dv_j$ and $da_j$ of a winner, $D_vD_k$ and $\Delta_v\Delta_k$."""
         if winner not in self._around:
             moved = [differences(rows, rows[winner]) for rows in (self.values, self.slopes)]
             near = [largest(norms(rows)) for rows in moved]
@@ -225,19 +233,19 @@ def _certify(
     moved = [sum((weights[j] * rows[j][k] for j in below), arb(0)) for k in range(len(rows[0]))]
     dv, da, near, far = geometry.around(winner)
     jacobian = _covariance(shares, dv, da) * (1 / tau)
-    # The most that rivals with this gap could get, together and without the copies of i.
+    # The maximum total weight of rivals with this gap, without the copies of the winner.
     r = (-(fmpz(gap) * unit) / tau).exp() if below else arb(0)
     odds = len(below) * r
     rivals = (c - 1 + odds) / (c + odds)
-    margin = 0.0 if on_wall else (rounded_down(fmpz(gap) * unit) if below else np.inf)
+    margin = 0.0 if on_wall else (round_down(fmpz(gap) * unit) if below else np.inf)
     return (
         winner,
         margin,
-        rounded_up(share),
-        rounded_up(norm_bound(moved) / total),
-        rounded_up(spectral_norm_bound(jacobian)),
-        rounded_up(odds / (c + odds) * largest(distances)),
-        rounded_up(moment_bound(rivals, near, far) / tau),
+        round_up(share),
+        round_up(norm_bound(moved) / total),
+        round_up(spectral_norm_bound(jacobian)),
+        round_up(odds / (c + odds) * largest(distances)),
+        round_up(moment_bound(rivals, near, far) / tau),
     )
 
 

@@ -1,4 +1,4 @@
-r"""How far a point is from the walls of the hard partition: in scores, and in the input space."""
+r"""Distances of points from the walls of the hard partition, in scores and in the input space."""
 
 from dataclasses import dataclass
 from fractions import Fraction
@@ -7,7 +7,7 @@ import numpy as np
 
 from hardmax._ground.arguments import owned
 from hardmax._ground.display import html_card
-from hardmax.exact.dyadic import homogeneous_points, root_below, rounded_below
+from hardmax.exact.dyadic import homogeneous_points, root_below, round_below
 from hardmax.geometry.domains import WholeSpace
 from hardmax.models.argmax import ArgmaxNetwork
 from hardmax.models.evaluation import cell_signature
@@ -25,14 +25,16 @@ class Margins:
     """Distances of points from the walls of a hard model.
 
     Attributes:
-        signatures: The cell of each point; shape `(n_points, n_groups)`.
-        is_inside: Whether the point lies inside its cell, not on a wall; shape `(n_points,)`.
-        heads: The `(layer, group)` of every head.
-        scores: How far the winner of each head leads, rounded down, 0 on a wall of any group; `inf`
-            where no key can take over. Shape `(n_points, n_heads)`.
-        distances: The Euclidean distance to the nearest wall of any head or unit, rounded down; 0
-            on a wall, `inf` in a cell that is all of space. Shape `(n_points,)`.
-        walls: For each point the walls nearest to it as `(layer, group)`; none on a wall.
+        signatures: The signature of the cell of each point; shape `(n_points, n_groups)`.
+        is_inside: Whether each point lies in the interior of its cell; False on a wall. Shape
+            `(n_points,)`.
+        heads: The pair `(layer, group)` of every head.
+        scores: The margin of the winner of each head, rounded down. It is 0 on a wall of any group,
+            and `inf` if the head has no other winner. Shape `(n_points, n_heads)`.
+        distances: The Euclidean distance to the nearest wall of any head or unit, rounded down. It
+            is 0 on a wall, and `inf` if the cell is the whole space. Shape `(n_points,)`.
+        walls: For each point the nearest walls, as pairs `(layer, group)`; empty for a point on a
+            wall.
 
     Examples:
         >>> from hardmax import AttentionHead, Box
@@ -57,18 +59,18 @@ class Margins:
 
 
 def measure_margins(model: ModelLike, x: ArrayLike) -> Margins:
-    r"""Measure how far points are from the walls of the hard partition.
+    r"""Measure the distance of points from the walls of the hard partition.
 
-    A cell is $\{y : \langle a_i, y\rangle + c_i > 0\}$, and the distance of $x$ in it from its
-    boundary is $\min_i (\langle a_i, x\rangle + c_i)/\|a_i\|$, also if some rows are redundant. The
-    rows are composed from the stored weights without rounding.
+    A cell is $\{y : \langle a_i, y\rangle + c_i > 0\}$, and the distance of a point $x$ of the cell
+    from its boundary is $\min_i (\langle a_i, x\rangle + c_i)/\|a_i\|$, even if some rows are
+    redundant. The rows are composed from the stored weights without rounding.
 
     Args:
         model: A model, as for `enumerate_regions`.
-        x: A point `(dim_in,)` or a batch `(n_points, dim_in)`.
+        x: A point of shape `(dim_in,)`, or a batch of shape `(n_points, dim_in)`.
 
     Returns:
-        The margins; arrays have one row for each point.
+        The margins. Their arrays have one row for each point.
 
     Examples:
         >>> from hardmax import ReluNetwork
@@ -107,7 +109,7 @@ def _measure_cell(
     distances: FloatArray,
     walls: list[tuple[Wall, ...]],
 ) -> None:
-    """Fill in what concerns the points of one cell."""
+    """Compute scores, distances and walls for the points of one cell, in place."""
     gaps = cell_gaps(network, space, name)
     rows = [(row, named) for row, named in cell_rows(network, space, name).walls.items()]
     lengths = [sum(x * x for x in row[:-1]) for row, _ in rows]
@@ -118,7 +120,7 @@ def _measure_cell(
             value = gap.unit * Fraction(height, point[-1])
             known = least[gap.head]
             least[gap.head] = value if known is None else min(known, value)
-        scores[i] = [np.inf if value is None else max(rounded_below(value), 0.0) for value in least]
+        scores[i] = [np.inf if value is None else max(round_below(value), 0.0) for value in least]
         squares = [
             Fraction(
                 sum(a * b for a, b in zip(row, point, strict=True)) ** 2, length * point[-1] ** 2

@@ -1,4 +1,4 @@
-"""What the functions of this package accept as a model, and where its heads are."""
+"""Validation of models for this package, and the heads of a network."""
 
 from typing import Any
 
@@ -11,26 +11,27 @@ from hardmax.models.transformers import Block, HardTransformer
 
 
 def read_soft_model(model: Any) -> ArgmaxNetwork:
-    """Return the network of a model that softens as its network does.
+    """Return the network of a model whose soft form is the soft form of its network.
 
     Raises:
-        ArgumentError: If it softens otherwise, as a `TokenTransformer` or a compiled one, whose
-            network leaves out heads that never change their winner and takes heads that pass on
-            their score for units.
+        ArgumentError: If the two soft forms differ, as for a `TokenTransformer` or a compiled
+            transformer. The network of such a model omits heads that never change their winner,
+            and represents heads that output their score as units.
     """
     model = read_model(model)
     known = isinstance(model, AttentionHead | Block | HardTransformer | ArgmaxNetwork)
     known = known or getattr(type(model), "soft", None) is ArgmaxModel.soft
     if hasattr(type(model), "network") and not known:
         raise ArgumentError(
-            f"`model` must soften as its network does; a {type(model).__name__} at a temperature "
-            "is another model. Pass a head, a Block, a HardTransformer, or an ArgmaxNetwork."
+            f"`model` is a {type(model).__name__}, whose output at a positive temperature is not "
+            "the softmax of its network's heads. Pass an AttentionHead, a Block, a "
+            "HardTransformer or an ArgmaxNetwork."
         )
     return read_network(model)
 
 
 def head_names(network: ArgmaxNetwork) -> tuple[tuple[int, int], ...]:
-    """List the `(layer, group)` of every group that contributes constants, as heads do."""
+    """Return the `(layer, group)` of every head: groups whose contributions are constants."""
     return tuple(
         (index, group)
         for index, layer in enumerate(network.layers)
@@ -40,5 +41,5 @@ def head_names(network: ArgmaxNetwork) -> tuple[tuple[int, int], ...]:
 
 
 def has_one_attention_layer(network: ArgmaxNetwork) -> bool:
-    """Say whether no head sees the output of another, so that all see what they see when hard."""
+    """Return whether all heads are in one layer, so that no head depends on another's output."""
     return len({index for index, _ in head_names(network)}) <= 1

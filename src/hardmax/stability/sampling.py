@@ -1,9 +1,9 @@
-r"""Shares of a domain by sampling, with exact confidence intervals: for any dimension and depth.
+r"""Shares of a domain estimated by sampling, with exact confidence intervals.
 
-A sample is decided by floats with proven radii where these suffice and by the exact margins or the
-enclosed soft network where they do not, so a count is right for the points drawn; what remains is
-the statistics of drawing them, and the interval of Clopper and Pearson covers that at any sample
-size.
+The methods work in any dimension and at any depth. Each sample is decided by floats with proven
+radii if these are sufficient, and otherwise by the exact margins or the enclosed soft network.
+Hence the count is correct for the sampled points, and only the sampling error remains. The
+Clopper-Pearson interval covers this error at every sample size.
 
 References:
     [CP34].
@@ -40,12 +40,13 @@ from hardmax.typing import BoolArray, DomainLike, FloatArray, ModelLike
 
 
 class EnclosedGaps(NamedTuple):
-    """Lower and upper ends of gaps.
+    """Lower and upper bounds on gaps.
 
     Attributes:
-        low: No gap is below this, shape `(n_points, n_heads)`; `inf` for heads with one key.
-        high: None is above this.
-        is_known: False where floats could not decide a winner; the ends then say nothing.
+        low: Lower bounds on the gaps, shape `(n_points, n_heads)`; `inf` for heads with one key.
+        high: Upper bounds on the gaps, shape `(n_points, n_heads)`.
+        is_known: False for points where floats could not decide a winner; the bounds are then
+            meaningless. Shape `(n_points,)`.
     """
 
     low: FloatArray
@@ -54,7 +55,7 @@ class EnclosedGaps(NamedTuple):
 
 
 def enclosed_gaps(network: ArgmaxNetwork, points: FloatArray) -> EnclosedGaps:
-    """Evaluate the gaps of all heads; points near a wall are marked unknown."""
+    """Enclose the gaps of all heads; points near a wall are marked as unknown."""
     is_known = np.ones(len(points), dtype=bool)
     gaps: list[tuple[FloatArray, FloatArray]] = []
 
@@ -80,7 +81,7 @@ def enclosed_gaps(network: ArgmaxNetwork, points: FloatArray) -> EnclosedGaps:
 def _group(
     layer: ArgmaxLayer, scores: Enclosed, group: int
 ) -> tuple[Enclosed, FloatArray, FloatArray]:
-    """What a group contributes, and the ends of its winner's gap."""
+    """Return the contribution of a group, and lower and upper bounds on its winner's gap."""
     forms = slice(int(layer.starts[group]), int(layer.starts[group + 1]))
     values, radii = scores.values[:, forms], scores.radii[:, forms]
     each = np.arange(len(values))
@@ -90,7 +91,7 @@ def _group(
     with np.errstate(over="ignore", invalid="ignore", under="ignore"):
         if values.shape[1] > 1:
             others = np.where(np.arange(values.shape[1]) == best[:, None], -np.inf, values)
-            # The radii of `enclosures` leave room for one more rounding of such sums.
+            # The radii of `enclosures` include a reserve for one more rounding of such sums.
             low = (top - spread) - (others + radii).max(axis=1)
             high = (top + spread) - (others - radii).max(axis=1)
             slack = 2.0**-50 * (np.abs(top) + np.abs(others[np.isfinite(others)]).max(initial=0.0))
@@ -106,18 +107,18 @@ def _group(
     return part, low, high
 
 
-_AT_ONCE = 4096
-_PATIENCE = 1000
+_BATCH_SIZE = 4096
+_MAX_ATTEMPTS = 1000
 
 
 @dataclass(frozen=True)
 class SampledShare:
-    """How many of some random points have a property.
+    """The share of random points that have a property.
 
     Attributes:
-        n_hits: How many have it.
-        n_samples: How many were drawn.
-        confidence: The probability that the interval covers the share, at least.
+        n_hits: The number of sampled points that have the property.
+        n_samples: The number of sampled points.
+        confidence: A lower bound on the probability that the interval contains the true share.
 
     Examples:
         >>> from hardmax import AttentionHead, Box
@@ -135,12 +136,12 @@ class SampledShare:
 
     @property
     def share(self) -> float:
-        """The share of the sample."""
+        """The share of the sampled points that have the property."""
         return self.n_hits / self.n_samples
 
     @property
     def interval(self) -> tuple[float, float]:
-        """The interval of Clopper and Pearson for the share of the domain.
+        """The Clopper-Pearson confidence interval for the share of the domain.
 
         Examples:
             >>> SampledShare(0, 100, 0.95).interval[0]
@@ -173,15 +174,15 @@ def sample_margin_share(
     *,
     confidence: float = 0.95,
 ) -> SampledShare:
-    r"""Estimate the share of a domain where every head of the hard model leads by $\delta$.
+    r"""Estimate the share of a domain where every head of the hard model has margin $\delta$.
 
     Args:
         model: A model, as for `enumerate_regions`.
-        domain: A bounded domain, as for `enumerate_regions`; points are uniform on it.
-        delta: The margin, at least 0, or one for each head.
-        n_samples: How many points to draw, at least 1.
-        seed: The seed, at least 0.
-        confidence: Of the interval, between 0 and 1.
+        domain: A bounded domain, as for `enumerate_regions`. Points are sampled uniformly from it.
+        delta: The margin $\delta \ge 0$: one number, or one number per head.
+        n_samples: The number of points to sample, at least 1.
+        seed: The seed of the random generator, at least 0.
+        confidence: The confidence level of the interval, between 0 and 1.
 
     Examples:
         >>> from hardmax import AttentionHead, Box
@@ -200,11 +201,11 @@ def sample_margin_share(
         hit = (gaps.low >= levels).all(axis=1) & gaps.is_known
         open_ = np.flatnonzero(~hit & ~((gaps.high < levels).any(axis=1) & gaps.is_known))
         if len(open_):
-            # Rounded down, but a level is a float64: the comparison is the exact one.
+            # Scores are rounded down, but levels are float64, so the comparison is exact.
             hit[open_] = (measure_margins(charted_one, points[open_]).scores >= levels).all(axis=1)
         return np.asarray(hit)
 
-    return _sampled(where, decide, n_samples, seed, confidence)
+    return _sample(where, decide, n_samples, seed, confidence)
 
 
 def sample_hard_share(
@@ -217,10 +218,19 @@ def sample_hard_share(
     *,
     confidence: float = 0.95,
 ) -> SampledShare:
-    r"""Estimate where every soft head puts at least $1-\varepsilon$ on the hard network's winner.
+    r"""Estimate the share of a domain where every soft head is $\varepsilon$-hard.
 
-    The model may be deep: later heads see the soft stream. Arguments as for `sample_margin_share`
-    and `persistent_cells`.
+    A soft head is $\varepsilon$-hard at a point if it gives weight at least $1-\varepsilon$ to the
+    winner of the hard network there. The model may be deep: later heads read the soft stream.
+
+    Args:
+        model: A model, as for `enumerate_regions`.
+        domain: A bounded domain, as for `enumerate_regions`. Points are sampled uniformly from it.
+        tau: The temperature, as for `certify_soft`.
+        epsilon: The share $\varepsilon$ of the weight that rivals may have, between 0 and 1.
+        n_samples: The number of points to sample, at least 1.
+        seed: The seed of the random generator, at least 0.
+        confidence: The confidence level of the interval, between 0 and 1.
 
     Examples:
         >>> from hardmax import AttentionHead, Box
@@ -240,10 +250,10 @@ def sample_hard_share(
     def decide(points: FloatArray) -> BoolArray:
         return np.asarray((certify_soft(charted_one, points, taus).rival_masses <= eps).all(axis=1))
 
-    return _sampled(where, decide, n_samples, seed, confidence)
+    return _sample(where, decide, n_samples, seed, confidence)
 
 
-def _sampled(
+def _sample(
     domain: ChartedDomain,
     decide: Callable[[FloatArray], BoolArray],
     n_samples: int,
@@ -257,24 +267,24 @@ def _sampled(
         raise ArgumentError(f"`confidence` must be below 1; got {level}.")
     box = enclosing_box(domain)
     if box is None:
-        raise ArgumentError("`domain` must be bounded to draw from it; got an unbounded one.")
+        raise ArgumentError("`domain` must be bounded for sampling; got an unbounded one.")
     hits = 0
-    for start in range(0, total, _AT_ONCE):
-        points = _uniform(domain, box, rng, min(_AT_ONCE, total - start))
+    for start in range(0, total, _BATCH_SIZE):
+        points = _draw_points(domain, box, rng, min(_BATCH_SIZE, total - start))
         hits += int(decide(points).sum())
     return SampledShare(hits, total, level)
 
 
-def _uniform(
+def _draw_points(
     domain: ChartedDomain, box: EnclosingBox, rng: np.random.Generator, n: int
 ) -> FloatArray:
-    """Draw points of a domain by rejection from the box around it."""
+    """Draw uniform points of a domain by rejection sampling from its bounding box."""
     low, high, is_filled = box
     rows = [] if is_filled else [tuple(row) for row in domain.exact_rows.tolist()]
     polytope = Polytope.from_rows(rows, domain.dim)
     found: list[FloatArray] = []
     n_found = 0
-    for _ in range(_PATIENCE):
+    for _ in range(_MAX_ATTEMPTS):
         u = rng.random((n, len(low)))
         points = (1.0 - u) * low + u * high
         inside = ((points >= low) & (points <= high)).all(axis=1)
@@ -286,6 +296,7 @@ def _uniform(
         if n_found >= n:
             return np.concatenate(found)[:n]
     raise ArgumentError(
-        "`domain` must fill more of the box around it: "
-        f"{n_found} of {_PATIENCE * n} points fell inside."
+        "`domain` fills too little of its bounding box for rejection sampling: only "
+        f"{n_found} of {_MAX_ATTEMPTS * n} points fell inside. Pass a domain that fills "
+        "more of its bounding box."
     )

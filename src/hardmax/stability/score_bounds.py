@@ -1,4 +1,4 @@
-r"""How far log-sum-exp is from the maximum where the winner leads by a margin: sharp bounds.
+r"""Sharp bounds on log-sum-exp and its derivatives if the winner leads by a margin.
 
 For scores $s \in \mathbb{R}^N$ let $P_\tau(s) = \tau\log\sum_j e^{s_j/\tau}$, so that $\nabla
 P_\tau = p = \mathrm{softmax}(s/\tau)$ and $\nabla^2 P_\tau = (\mathrm{diag}\,p - pp^\top)/\tau$. On
@@ -11,8 +11,9 @@ $$P_\tau - \max s \le \tau\log(1 + (N-1) r), \qquad
 $$\|\nabla^2 P_\tau\|_2 \le \frac1\tau \max_{1\le m\le N-1} \frac{(m+1)r}{(1+mr)^2}
   \le \frac1\tau \min\Bigl(\frac12, \frac{Nr}{(1+r)^2}\Bigr).$$
 
-The first three are attained when all rivals sit at margin $\delta$. The last is attained with $m$
-rivals at margin $\delta$ and the others at $-\infty$, hence approached; for $N = 2$ attained.
+The first three are attained if all rivals have margin $\delta$. The last would be attained with $m$
+rivals at margin $\delta$ and the others at $-\infty$, so it is approached; for $N = 2$ it is
+attained.
 
 *Proof of the Hessian bound.* Write $p = (1, x_2, \dots, x_N)/S$ with $0 \le x_j \le \rho \le r$,
 $\rho = \max_j x_j < 1$ ($\rho = 1$ by continuity). The largest eigenvalue $\lambda$ of
@@ -20,41 +21,43 @@ $\mathrm{diag}\,p - pp^\top$ is the simple root in $(\max_{j>1} p_j, p_1)$ of
 $\sum_k p_k/(p_k-\lambda) = 0$; with $\mu = \lambda S$ this reads $\frac{1}{1-\mu} = \sum_j
 \varphi(x_j)$, $\varphi(x) = x/(\mu-x)$.
 
-*Step 1.* Fix $\mu$. Then $\lambda = \mu/S$ is largest where $\sum x_j = \sum \varphi^{-1}(u_j)$ is
-smallest subject to $\sum u_j$ fixed and $0 \le u_j \le \varphi(\rho)$. As $\varphi^{-1}(u) =
-\mu u/(1+u)$ is concave, a vertex of that polytope is best: $m$ coordinates $x_j = \rho$, at most
-one $y \in (0, \rho)$, the others 0.
+*Step 1.* Fix $\mu$. Then $\lambda = \mu/S$ is largest if $\sum x_j = \sum \varphi^{-1}(u_j)$ is
+smallest, where $\sum u_j$ is fixed and $0 \le u_j \le \varphi(\rho)$. As $\varphi^{-1}(u) =
+\mu u/(1+u)$ is concave, the minimum is attained at a vertex of this polytope: $m$ coordinates are
+$x_j = \rho$, at most one is some $y \in (0, \rho)$, and the others are 0.
 
 *Step 2: $y$ is 0 or $\rho$.* For $m = 0$, $\lambda = 2y/(1+y)^2$ increases in $y$. Let $m \ge 1$,
 $a = \frac{1}{1-\mu} > 1$, $c = \mu - \rho > 0$ and $b = m\rho/c$. The equation for $\mu$ reads
-$y/(\mu-y) = a - b$, that is $y = \mu - \mu/K$ with $K = 1 + a - b$. From $0 < y < \rho$ follows
-$0 < a - b < \rho/c \le b$, so $\frac a2 < b < a$. Now $K' = a^2 + \frac bc$ and $K'' = 2a^3 -
+$y/(\mu-y) = a - b$, that is, $y = \mu - \mu/K$ with $K = 1 + a - b$. From $0 < y < \rho$ it follows
+that $0 < a - b < \rho/c \le b$, so $\frac a2 < b < a$. Now $K' = a^2 + \frac bc$ and $K'' = 2a^3 -
 \frac{2b}{c^2}$ as functions of $\mu$, hence $-y'' = (\mu/K)'' = [2K'(\mu K' - K) - \mu K K'']/K^3$,
-and with $\mu = \frac{a-1}{a}$ half of the bracket is
+and with $\mu = \frac{a-1}{a}$ half of the bracket equals
 
 $$a^3(b-2) + \frac bc(2a^2 - 3a - 1 + b) + \frac{b}{c^2}\,\frac{a^2-1}{a}.$$
 
-It increases with $\frac1c$: the derivative is $b(2a^2-3a-1+b) + \frac{2b}{c}\frac{a^2-1}{a} \ge
-b(2a^2 - a + 1 + b)$, because $\frac1c > \frac1\mu = \frac{a}{a-1}$. So it is more than at $\frac1c
-= \frac{a}{a-1}$, where it is $a^2(ab - 2a + 2b) + \frac{ab^2}{a-1}$. That increases with $b$, so
-it is more than at $b = \frac a2$, where it is $\frac{a^3}{4(a-1)}(2a^2 - 6a + 5) > 0$. So $y$ is
-strictly concave as a function of $\mu$; it increases with $\mu$, so $\mu$ is strictly convex as a
-function of $y$. As $\lambda S = \mu$ and $S' = 1$, a point with $\lambda' = 0$ has $\lambda'' =
-\mu''/S > 0$: every critical point inside is a strict minimum, and the maximum over $[0, \rho]$ is
-at an end.
+This expression increases with $\frac1c$: its derivative is $b(2a^2-3a-1+b) +
+\frac{2b}{c}\frac{a^2-1}{a} \ge b(2a^2 - a + 1 + b)$, because $\frac1c > \frac1\mu =
+\frac{a}{a-1}$. So it is larger than its value at $\frac1c = \frac{a}{a-1}$, which is
+$a^2(ab - 2a + 2b) + \frac{ab^2}{a-1}$. This value increases with $b$, so it is larger than at
+$b = \frac a2$, where it is $\frac{a^3}{4(a-1)}(2a^2 - 6a + 5) > 0$. Hence $y$ is strictly concave
+as a function of $\mu$. Since $y$ increases with $\mu$, $\mu$ is strictly convex as a function of
+$y$. As $\lambda S = \mu$ and $S' = 1$, a point with $\lambda' = 0$ has $\lambda'' = \mu''/S > 0$.
+Hence every interior critical point is a strict minimum, and the maximum over $[0, \rho]$ is at an
+end.
 
-*Step 3.* With $m$ coordinates $\rho$ the eigenvalue is $f_m(\rho) = (m+1)\rho/(1+m\rho)^2$. In $m$
-it rises up to $1/\rho - 2$ and falls after, so the best integer is at most $\max(1, 1/\rho - 1)$,
-where $f_m$ does not decrease in $\rho$: the maximum over $m$ is largest at $\rho = r$. $\square$
+*Step 3.* If $m$ coordinates are $\rho$, the eigenvalue is $f_m(\rho) = (m+1)\rho/(1+m\rho)^2$. As a
+function of $m$ it increases up to $1/\rho - 2$ and decreases afterwards. Hence the best integer is
+at most $\max(1, 1/\rho - 1)$, where $f_m$ does not decrease in $\rho$. It follows that the maximum
+over $m$ is largest at $\rho = r$. $\square$
 
-The gradient is therefore Lipschitz on the convex set $\mathcal{R}_i^\delta$ with the Hessian's
-constant, and $|P_\tau(s') - P_\tau(s) - \langle\nabla P_\tau(s), s'-s\rangle|$ is at most half of
-it times $\|s'-s\|^2$; both are sharp as suprema. [SL26] states $(N-1)r/\tau$ for the Hessian, which
-is too small (`claimed_bounds`).
+Hence, on the convex set $\mathcal{R}_i^\delta$, the gradient is Lipschitz with the constant of the
+Hessian, and $|P_\tau(s') - P_\tau(s) - \langle\nabla P_\tau(s), s'-s\rangle|$ is at most half of
+this constant times $\|s'-s\|^2$. Both constants are sharp as suprema. [SL26] states $(N-1)r/\tau$
+for the Hessian, which is too small (`claimed_bounds`).
 
-All functions broadcast, are computed in interval arithmetic and rounded up, so each result is a
-bound and at most one unit in the last place above the formula. With `log=True` the logarithm of the
-bound is returned (also rounded up), which underflows nowhere.
+All functions broadcast their arguments. They compute in interval arithmetic and round up, so each
+result is a bound and exceeds the formula by at most one unit in the last place. With `log=True`
+they return the logarithm of the bound (also rounded up), which does not underflow.
 
 References:
     [SL26], Theorem VI.1.
@@ -65,15 +68,15 @@ from collections.abc import Callable
 from flint import arb
 
 from hardmax.exact.directed_rounding import (
-    evaluated,
+    evaluate,
     read_broadcast,
     read_counts,
-    rounded_up,
+    round_up,
 )
 from hardmax.typing import ArrayLike, FloatArray
 
 Formula = Callable[[arb, arb, arb], arb]
-r"""From $N$, $r$ and $\tau$ to a bound divided by $r$, which does not underflow with $r$."""
+r"""A function of $N$, $r$ and $\tau$: a bound divided by $r$, so that it does not underflow."""
 
 
 def value_bound(
@@ -81,11 +84,14 @@ def value_bound(
 ) -> FloatArray:
     r"""Return $\sup P_\tau - \max s = \tau\log(1 + (N-1)e^{-\delta/\tau})$, rounded up.
 
+    Here $P_\tau(s) = \tau\log\sum_j e^{s_j/\tau}$, and the supremum is over all scores $s$ whose
+    winner leads by at least $\delta$.
+
     Args:
-        n_keys: The $N$, at least 1.
-        margin: The $\delta \ge 0$ by which the winner leads every rival.
+        n_keys: The number of keys $N \ge 1$.
+        margin: The margin $\delta \ge 0$ by which the winner leads every rival.
         tau: The temperature $\tau > 0$, in the units of the scores.
-        log: Whether to return the logarithm of the bound, -inf for the bound 0.
+        log: Whether to return the logarithm of the bound (-inf if the bound is 0).
 
     Examples:
         >>> float(value_bound(512, 2.0, 0.125))
@@ -101,9 +107,10 @@ def value_bound(
 def rival_mass_bound(
     n_keys: ArrayLike, margin: ArrayLike, tau: ArrayLike, *, log: bool = False
 ) -> FloatArray:
-    r"""Return $\sup (1 - p_i) = \frac{(N-1)r}{1+(N-1)r}$, the most that rivals can get.
+    r"""Return $\sup (1 - p_i) = \frac{(N-1)r}{1+(N-1)r}$, the maximum weight of the rivals.
 
-    Arguments as for `value_bound`.
+    Here $r = e^{-\delta/\tau}$. The arguments are those of `value_bound`, and the result is rounded
+    up.
 
     Examples:
         >>> float(rival_mass_bound(512, 2.0, 1.0))
@@ -115,9 +122,10 @@ def rival_mass_bound(
 def gradient_bound(
     n_keys: ArrayLike, margin: ArrayLike, tau: ArrayLike, *, log: bool = False
 ) -> FloatArray:
-    r"""Return $\sup \|\nabla P_\tau - e_i\|_1 = \frac{2(N-1)r}{1+(N-1)r}$.
+    r"""Return $\sup \|\nabla P_\tau - e_i\|_1 = \frac{2(N-1)r}{1+(N-1)r}$, rounded up.
 
-    Arguments as for `value_bound`.
+    This is the 1-norm distance of the softmax weights from the one-hot vector of the winner. Here
+    $r = e^{-\delta/\tau}$, and the arguments are those of `value_bound`.
 
     Examples:
         >>> float(gradient_bound(2, 0.0, 1.0))
@@ -129,15 +137,16 @@ def gradient_bound(
 def hessian_bound(
     n_keys: ArrayLike, margin: ArrayLike, tau: ArrayLike, *, log: bool = False
 ) -> FloatArray:
-    r"""Return $\sup\|\nabla^2 P_\tau\|_2 = \frac1\tau\max_{m<N}\frac{(m+1)r}{(1+mr)^2}$, exact.
+    r"""Return $\sup\|\nabla^2 P_\tau\|_2 = \frac1\tau\max_{m<N}\frac{(m+1)r}{(1+mr)^2}$.
 
-    Arguments as for `value_bound`.
+    This is the exact supremum, rounded up. Here $r = e^{-\delta/\tau}$ and $1 \le m < N$. The
+    arguments are those of `value_bound`.
 
     Examples:
         >>> float(hessian_bound(2, 0.0, 1.0)), float(hessian_bound(1000, 0.0, 1.0))
         (0.5, 0.5)
 
-        The constant of [SL26] is too small by almost 2 here:
+        Here the constant of [SL26] is too small by a factor of almost 2:
 
         >>> from hardmax.stability import claimed_hessian_bound
         >>> float(hessian_bound(2, 4.0, 1.0) / claimed_hessian_bound(2, 4.0, 1.0)).__round__(6)
@@ -149,10 +158,11 @@ def hessian_bound(
 def hessian_closed_bound(
     n_keys: ArrayLike, margin: ArrayLike, tau: ArrayLike, *, log: bool = False
 ) -> FloatArray:
-    r"""Return $\frac1\tau\min(\frac12, \frac{Nr}{(1+r)^2})$, a bound in closed form.
+    r"""Return the bound $\frac1\tau\min(\frac12, \frac{Nr}{(1+r)^2})$ on $\|\nabla^2 P_\tau\|_2$.
 
-    It is the exact supremum for $N = 2$, and within a factor $\frac{(1+(N-1)r)^2}{(1+r)^2}$ of it
-    otherwise. Arguments as for `value_bound`.
+    This is `hessian_bound` in closed form. It is the exact supremum for $N = 2$; otherwise it
+    exceeds the supremum by at most the factor $\frac{(1+(N-1)r)^2}{(1+r)^2}$. The arguments are
+    those of `value_bound`.
 
     Examples:
         >>> float(hessian_closed_bound(2, 4.0, 1.0) - hessian_bound(2, 4.0, 1.0))
@@ -164,9 +174,11 @@ def hessian_closed_bound(
 def lipschitz_bound(
     n_keys: ArrayLike, margin: ArrayLike, tau: ArrayLike, *, log: bool = False
 ) -> FloatArray:
-    r"""Return the best $L$ with $\|\nabla P(s) - \nabla P(s')\|_2 \le L\|s-s'\|_2$ on the region.
+    r"""Return the best $L$ with $\|\nabla P(s) - \nabla P(s')\|_2 \le L\|s-s'\|_2$, rounded up.
 
-    It is the Hessian's supremum: the region is convex. Arguments as for `value_bound`.
+    Here $s$ and $s'$ are scores with the same winner, which leads by at least $\delta$ in both.
+    Such scores form a convex set, so $L$ is `hessian_bound`. The arguments are those of
+    `value_bound`.
 
     Examples:
         >>> float(lipschitz_bound(8, 1.0, 0.5)) == float(hessian_bound(8, 1.0, 0.5))
@@ -180,7 +192,8 @@ def taylor_bound(
 ) -> FloatArray:
     r"""Return the best $T$ with $|P(s') - P(s) - \langle\nabla P(s), s'-s\rangle| \le T\|s'-s\|^2$.
 
-    It is half the Hessian's supremum. Arguments as for `value_bound`.
+    Here $s$ and $s'$ are scores with the same winner, which leads by at least $\delta$ in both. The
+    constant is half of `hessian_bound`, rounded up. The arguments are those of `value_bound`.
 
     Examples:
         >>> float(taylor_bound(8, 1.0, 0.5) / hessian_bound(8, 1.0, 0.5))
@@ -192,7 +205,7 @@ def taylor_bound(
 def bound_from(
     formula: Formula, n_keys: ArrayLike, margin: ArrayLike, tau: ArrayLike, log: bool
 ) -> FloatArray:
-    """Evaluate a bound on broadcast arguments, or its logarithm."""
+    """Evaluate a bound, or its logarithm, for broadcast arguments."""
     counts = read_counts("n_keys", n_keys)
     rest = read_broadcast(
         {"n_keys": (counts, 1, True), "margin": (margin, 0, True), "tau": (tau, 0, False)}
@@ -205,13 +218,13 @@ def bound_from(
         factor = formula(n, exponent.exp(), tau)
         return factor.log() + exponent if log else factor * exponent.exp()
 
-    return evaluated(number, rounded_up, *rest)
+    return evaluate(number, round_up, *rest)
 
 
 def value_factor(n: arb, r: arb, tau: arb) -> arb:
     r"""Return $\frac{\tau}{r}\log(1+(N-1)r)$."""
     growth = ((n - 1) * r).log1p()
-    # Beyond the range of balls log(1 + x) <= x serves.
+    # If r underflows even in ball arithmetic, use log(1 + x) <= x.
     return tau * (growth / r if r > 0 else n - 1)
 
 
@@ -225,7 +238,7 @@ def _gradient_factor(n: arb, r: arb, tau: arb) -> arb:
 
 
 def _hessian_factor(n: arb, r: arb, tau: arb) -> arb:
-    # The best m is next to 1/r - 2, or at the end if that is not among 1, ..., N - 1.
+    # The best m is next to 1/r - 2, or at an end if 1/r - 2 is not in the range 1, ..., N - 1.
     candidates = [n - 1]
     if r * (n + 8) > 1:
         near = int(float((1 / r).mid())) - 2

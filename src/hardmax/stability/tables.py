@@ -1,9 +1,9 @@
-r"""The bounds of Theorem VI.1 side by side: as claimed, and as they are, at several temperatures.
+r"""Tables of the bounds of Theorem VI.1, claimed and correct, at several temperatures.
 
-Example VI.2 of [SL26] takes $N = 512$, $d_k = 64$ and a margin of 2 at $\tau = 1/\sqrt{d_k} =
-0.125$. The scaling of a transformer, $\langle q,k\rangle/\sqrt{d_k}$, is $\tau = \sqrt{d_k} = 8$ if
-the margin is one of raw scores, and $\tau = 1$ if it is one of scaled logits. At neither is the
-winner dominant.
+Example VI.2 of [SL26] uses $N = 512$, $d_k = 64$ and a margin of 2 at
+$\tau = 1/\sqrt{d_k} = 0.125$. The scaling of a transformer, $\langle q,k\rangle/\sqrt{d_k}$,
+corresponds to $\tau = \sqrt{d_k} = 8$ if the margin refers to raw scores, and to $\tau = 1$ if it
+refers to scaled logits. The winner is dominant at neither of these temperatures.
 """
 
 import math
@@ -44,7 +44,7 @@ QUANTITIES = (
     ("taylor", "Taylor remainder"),
     ("margin_needed", "margin for epsilon"),
 )
-"""The bounds of a column, and how they are called where a table is shown."""
+"""The fields of a column that contain bounds, with their titles in a printed table."""
 
 
 @dataclass(frozen=True)
@@ -52,16 +52,16 @@ class StabilityColumn:
     r"""All bounds at one temperature.
 
     Attributes:
-        name: What the temperature is.
+        name: A description of the temperature.
         tau: The temperature.
         is_claim: Whether the constants are those of [SL26].
         value: The bound on $P_\tau - \max s$.
-        rival_mass: The bound on $1 - p_i$; half of the claimed gradient bound for a claim.
+        rival_mass: The bound on $1 - p_i$; for a claim, half of the claimed gradient bound.
         gradient: The bound on $\|\nabla P_\tau - e_i\|_1$.
         hessian: The bound on $\|\nabla^2 P_\tau\|_2$.
         lipschitz: The Lipschitz constant of the gradient.
         taylor: The constant of the Taylor remainder.
-        margin_needed: The margin for which rivals get at most $\varepsilon$ at this temperature.
+        margin_needed: The margin at which rivals get at most $\varepsilon$ at this temperature.
 
     Examples:
         >>> column = stability_table(512, 2.0, 64).columns[-1]
@@ -84,7 +84,7 @@ class StabilityColumn:
     _repr_html_ = html_card
 
     def as_mapping(self) -> dict[str, Any]:
-        """Return the fields by name, for JSON, which has no infinity: None stands for it."""
+        """Return the fields as a JSON-compatible dict, with None in place of infinity."""
         return _without_infinity(vars(self))
 
 
@@ -93,12 +93,13 @@ class StabilityTable:
     r"""The bounds for one shape at several temperatures.
 
     Attributes:
-        n_keys: The $N$.
-        margin: The $\delta$.
+        n_keys: The number of keys $N$.
+        margin: The margin $\delta$ of the winner.
         d_k: The head size.
-        epsilon: The share of the mass that rivals may have.
-        temperature_needed: The temperature up to which the margin gives them at most $\varepsilon$.
-        columns: The claims of [SL26] first, then the right bounds.
+        epsilon: The share $\varepsilon$ of the weight that rivals may have.
+        temperature_needed: The highest temperature at which the margin leaves rivals at most
+            $\varepsilon$.
+        columns: The claims of [SL26], followed by the correct bounds at several temperatures.
 
     Examples:
         >>> table = stability_table(512, 2.0, 64)
@@ -128,7 +129,7 @@ class StabilityTable:
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """What the numbers mean, in sentences."""
+        """The meaning of the numbers, as sentences."""
         claim, sharp = self.columns[:2]
         found = []
         if sharp.hessian > claim.hessian:
@@ -162,7 +163,7 @@ class StabilityTable:
         return "\n".join([*lines, *self.remarks])
 
     def as_mapping(self) -> dict[str, Any]:
-        """Return the fields by name, for JSON, None for infinity."""
+        """Return the fields as a JSON-compatible dict, with None in place of infinity."""
         columns = [column.as_mapping() for column in self.columns]
         return _without_infinity({**vars(self), "columns": columns})
 
@@ -170,17 +171,17 @@ class StabilityTable:
 def stability_table(
     n_keys: int, margin: float, d_k: int, *, tau: float | None = None, epsilon: float = 0.01
 ) -> StabilityTable:
-    r"""Evaluate every bound as [SL26] does and as it should be.
+    r"""Tabulate the bounds of Theorem VI.1, as claimed in [SL26] and as they are.
 
     Args:
         n_keys: The number of keys, at least 1.
-        margin: The gap of the winner, at least 0.
+        margin: The margin of the winner, at least 0.
         d_k: The head size, at least 1.
-        tau: One temperature more, above 0.
-        epsilon: The share of the mass that rivals may have, between 0 and 1.
+        tau: A further temperature to include, above 0; None for no further column.
+        epsilon: The share of the weight that rivals may have, between 0 and 1.
 
     Examples:
-        Example VI.2: what is claimed, and what holds at the scaling transformers use.
+        Example VI.2: the claimed values, and the values at the usual scaling of transformers:
 
         >>> table = stability_table(512, 2.0, 64)
         >>> [(c.tau, round(c.rival_mass, 6)) for c in table.columns]
@@ -243,6 +244,6 @@ def _claimed(name: str, n: int, delta: float, tau: float, eps: float) -> Stabili
 
 
 def _half_above(bound: float) -> float:
-    """Halve a bound; below the normal range that rounds, and here up."""
+    """Halve a bound, rounding up if the half is subnormal."""
     half = math.ldexp(bound, -1)
     return half if 2.0 * half >= bound else math.nextafter(half, math.inf)

@@ -1,16 +1,16 @@
-r"""Margin, temperature, accuracy: any two give the third.
+r"""Conversions between margin, temperature and accuracy: any two determine the third.
 
-A head with $N$ keys whose winner leads by $\delta$ gives its rivals at most the share
-$\varepsilon$ of the mass, whatever the scores, if and only if $(N-1)e^{-\delta/\tau} \le
-\varepsilon/(1-\varepsilon)$:
+Consider a head with $N$ keys whose winner leads by at least $\delta$. Its rivals have at most the
+share $\varepsilon$ of the weight, for all such scores, if and only if $(N-1)e^{-\delta/\tau} \le
+\varepsilon/(1-\varepsilon)$, that is,
 
 $$\delta \ge \tau\ell, \qquad \tau \le \delta/\ell, \qquad
   \ell = \log\frac{(N-1)(1-\varepsilon)}{\varepsilon},$$
 
-slightly better than $\log((N-1)/\varepsilon)$. Conversely no scores with a smaller gap than
-$\tau\log\frac{1-\varepsilon}{\varepsilon}$ give that accuracy: the second key alone takes more.
-The usual scaling divides raw scores by $\sqrt{d_k}$, so it is $\tau = \sqrt{d_k}$ on raw scores and
-$\tau = 1$ on scaled logits.
+where $\ell$ is slightly smaller than $\log((N-1)/\varepsilon)$. Conversely, no scores with a gap
+smaller than $\tau\log\frac{1-\varepsilon}{\varepsilon}$ have this accuracy, because the second key
+alone has a larger share. The usual scaling divides raw scores by $\sqrt{d_k}$, which corresponds to
+$\tau = \sqrt{d_k}$ on raw scores and to $\tau = 1$ on scaled logits.
 
 All results are rounded to the safe side.
 """
@@ -22,23 +22,23 @@ from flint import arb
 
 from hardmax.errors import ArgumentError
 from hardmax.exact.directed_rounding import (
-    evaluated,
+    evaluate,
     read_broadcast,
     read_counts,
-    rounded_down,
-    rounded_up,
+    round_down,
+    round_up,
 )
 from hardmax.stability.score_bounds import rival_mass_bound
 from hardmax.typing import ArrayLike, FloatArray
 
 
 def margin_for_accuracy(n_keys: ArrayLike, tau: ArrayLike, epsilon: ArrayLike) -> FloatArray:
-    r"""Return the gap $\delta$ from which on rivals never get more than $\varepsilon$, rounded up.
+    r"""Return the smallest margin at which rivals never get more than $\varepsilon$, rounded up.
 
     Args:
-        n_keys: The $N$, at least 1.
+        n_keys: The number of keys $N \ge 1$.
         tau: The temperature $\tau > 0$.
-        epsilon: The $\varepsilon$, strictly between 0 and 1.
+        epsilon: The share $\varepsilon$ of the weight, strictly between 0 and 1.
 
     Examples:
         >>> float(margin_for_accuracy(512, 1.0, 0.01)), float(margin_for_accuracy(512, 8.0, 0.01))
@@ -46,9 +46,9 @@ def margin_for_accuracy(n_keys: ArrayLike, tau: ArrayLike, epsilon: ArrayLike) -
         >>> float(margin_for_accuracy(2, 1.0, 0.5))
         0.0
     """
-    return evaluated(
+    return evaluate(
         lambda n, tau, eps: (tau * hardness_level(n, eps)).max(arb(0)),
-        rounded_up,
+        round_up,
         *_read(n_keys, "tau", tau, False, epsilon),
     )
 
@@ -56,10 +56,14 @@ def margin_for_accuracy(n_keys: ArrayLike, tau: ArrayLike, epsilon: ArrayLike) -
 def temperature_for_accuracy(
     n_keys: ArrayLike, margin: ArrayLike, epsilon: ArrayLike
 ) -> FloatArray:
-    r"""Return the $\tau$ up to which rivals never get more than $\varepsilon$, rounded down.
+    r"""Return the highest $\tau$ at which rivals never get more than $\varepsilon$, rounded down.
 
-    It is infinite where $\varepsilon \ge 1 - 1/N$, the share at infinite temperature. Arguments
-    as for `margin_for_accuracy`, with `margin` $\delta \ge 0$.
+    It is infinite if $\varepsilon \ge 1 - 1/N$, which is the share at infinite temperature.
+
+    Args:
+        n_keys: The number of keys $N \ge 1$.
+        margin: The margin $\delta \ge 0$ by which the winner leads every rival.
+        epsilon: The share $\varepsilon$ of the weight, strictly between 0 and 1.
 
     Examples:
         >>> float(temperature_for_accuracy(512, 2.0, 0.01))
@@ -68,17 +72,23 @@ def temperature_for_accuracy(
         [inf, 1.4426950408889634]
     """
 
-    def longest(n: arb, delta: arb, eps: arb) -> arb:
+    def limit(n: arb, delta: arb, eps: arb) -> arb:
         level = hardness_level(n, eps)
         return delta / level if level > 0 else arb.pos_inf()
 
-    return evaluated(longest, _down_or_infinite, *_read(n_keys, "margin", margin, True, epsilon))
+    return evaluate(limit, _down_or_infinite, *_read(n_keys, "margin", margin, True, epsilon))
 
 
 def accuracy(n_keys: ArrayLike, margin: ArrayLike, tau: ArrayLike) -> FloatArray:
-    r"""Return the $\varepsilon$ reached: the largest share of rivals, rounded up.
+    r"""Return the accuracy $\varepsilon$: the maximum share of the rivals, rounded up.
 
-    The inverse of the two functions above; the same as `rival_mass_bound`.
+    This is the inverse of `margin_for_accuracy` and `temperature_for_accuracy`, and equals
+    `rival_mass_bound`.
+
+    Args:
+        n_keys: The number of keys $N \ge 1$.
+        margin: The margin $\delta \ge 0$ by which the winner leads every rival.
+        tau: The temperature $\tau > 0$.
 
     Examples:
         >>> float(accuracy(2, 0.0, 1.0)), round(float(accuracy(512, 10.831489, 1.0)), 6)
@@ -88,23 +98,31 @@ def accuracy(n_keys: ArrayLike, margin: ArrayLike, tau: ArrayLike) -> FloatArray
 
 
 def necessary_margin(tau: ArrayLike, epsilon: ArrayLike) -> FloatArray:
-    r"""Return $\tau\log\frac{1-\varepsilon}{\varepsilon}$, or 0: with less gap rivals get more.
+    r"""Return the margin below which rivals always get more than $\varepsilon$, rounded down.
 
-    Rounded down, so that every point with a smaller margin is certainly not $\varepsilon$-hard.
+    It is $\max(0, \tau\log\frac{1-\varepsilon}{\varepsilon})$. Because the result is rounded down,
+    a point with a smaller margin is certainly not $\varepsilon$-hard.
+
+    Args:
+        tau: The temperature $\tau > 0$.
+        epsilon: The share $\varepsilon$ of the weight, strictly between 0 and 1.
 
     Examples:
         >>> float(necessary_margin(1.0, 0.01))
         4.59511985013459
     """
-    return evaluated(
+    return evaluate(
         lambda n, tau, eps: (tau * hardness_level(n, eps)).max(arb(0)),
-        rounded_down,
+        round_down,
         *_read(2, "tau", tau, False, epsilon),
     )
 
 
 def standard_temperature(d_k: ArrayLike) -> FloatArray:
-    r"""Return $\tau = \sqrt{d_k}$, the usual scaling on raw scores.
+    r"""Return $\tau = \sqrt{d_k}$, the usual temperature for raw scores.
+
+    Args:
+        d_k: The head size, at least 1.
 
     Examples:
         >>> float(standard_temperature(64))
@@ -114,7 +132,7 @@ def standard_temperature(d_k: ArrayLike) -> FloatArray:
 
 
 def hardness_level(n_keys: arb, epsilon: arb) -> arb:
-    r"""Return $\ell = \log\frac{(N-1)(1-\varepsilon)}{\varepsilon}$, $-\infty$ for one key."""
+    r"""Return $\ell = \log\frac{(N-1)(1-\varepsilon)}{\varepsilon}$, or $-\infty$ for one key."""
     if n_keys == 1:
         return arb.neg_inf()
     if (n_keys - 1) * (1 - epsilon) == epsilon:
@@ -123,7 +141,7 @@ def hardness_level(n_keys: arb, epsilon: arb) -> arb:
 
 
 def read_epsilon(epsilon: ArrayLike) -> FloatArray:
-    """Read a share strictly between 0 and 1."""
+    """Read an array of shares, each strictly between 0 and 1."""
     (array,) = read_broadcast({"epsilon": (epsilon, 0, False)})
     if (array >= 1).any():
         raise ArgumentError(f"`epsilon` must be below 1; got {float(array.max())}.")
@@ -144,4 +162,4 @@ def _read(
 
 
 def _down_or_infinite(ball: arb) -> float:
-    return math.inf if ball == arb.pos_inf() else rounded_down(ball)
+    return math.inf if ball == arb.pos_inf() else round_down(ball)

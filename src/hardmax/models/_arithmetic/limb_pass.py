@@ -16,8 +16,8 @@ from hardmax.exact.limbs import (
     LimbMap,
     Limbs,
     Term,
-    in_limbs,
-    summed,
+    round_sums,
+    split_into_limbs,
 )
 from hardmax.exact.rounding import RAISE, TINY
 from hardmax.models._arithmetic.enclosures import EnclosedMap
@@ -81,7 +81,7 @@ def limb_pass(
     widths += [layer.query.dim_out for layer in network.layers]
     widths += [layer.output.dim_in for layer in network.layers]
     form = LimbFormat.for_width(n_limbs, max(widths))
-    stream = in_limbs(form, [Term(points.copy())], np.zeros(points.shape))
+    stream = split_into_limbs(form, [Term(points.copy())], np.zeros(points.shape))
     shape = len(points), network.n_groups
     marks = np.zeros((2, len(points)), dtype=np.bool_)
     found = Winners(np.zeros(shape, dtype=np.int64), np.ones(shape, dtype=np.int64), *marks)
@@ -166,7 +166,7 @@ def _mapped(form: LimbFormat, affine: EnclosedMap | None, stream: Limbs) -> Limb
 @np.errstate(under="ignore")
 def _total(form: LimbFormat, left: Limbs, right: Limbs) -> Limbs:
     terms = _terms(form, left) + _terms(form, right)
-    return in_limbs(form, terms, (left.radii + right.radii) * RAISE)
+    return split_into_limbs(form, terms, (left.radii + right.radii) * RAISE)
 
 
 def _terms(form: LimbFormat, limbs: Limbs) -> list[Term]:
@@ -207,15 +207,15 @@ def _contributions(
 def _gathered(form: LimbFormat, terms: list[Term], radii: FloatArray) -> Limbs:
     """Cut any number of terms, few enough at a time."""
     while len(terms) > 2 * form.n_limbs:
-        some = in_limbs(form, terms[: 2 * form.n_limbs], radii)
+        some = split_into_limbs(form, terms[: 2 * form.n_limbs], radii)
         radii = some.radii
         terms = _terms(form, some) + terms[2 * form.n_limbs :]
-    return in_limbs(form, terms, radii)
+    return split_into_limbs(form, terms, radii)
 
 
 def _rectified(query: Limbs, found: Winners, groups: IntArray | slice) -> Limbs:
     """Name ReLU units, and rectify them."""
-    values = summed(query.parts)
+    values = round_sums(query.parts)
     is_on = values > 0.0
     # Beyond its radius the sign is known; a zero of radius 0 is a tie.
     unclear = np.abs(values) <= query.radii * RAISE
@@ -233,7 +233,7 @@ def _decided(bundle: FormBundle, scores: Limbs, found: Winners) -> tuple[IntArra
     shape = len(found.first), *bundle.first.shape
     parts = scores.parts.reshape(-1, *shape)
     radii = scores.radii.reshape(shape)
-    best = summed(scores.parts).reshape(shape).argmax(axis=2)
+    best = round_sums(scores.parts).reshape(shape).argmax(axis=2)
     chosen, gaps = _gaps(parts, best)
     for _ in range(len(parts)):
         # Rounded sums may tie where limbs do not; differences see that.
@@ -263,7 +263,7 @@ def _decided(bundle: FormBundle, scores: Limbs, found: Winners) -> tuple[IntArra
 def _gaps(parts: FloatArray, best: IntArray) -> tuple[FloatArray, FloatArray]:
     """The limbs of one score of each group, and by how much the scores exceed it."""
     chosen = np.take_along_axis(parts, best[np.newaxis, :, :, np.newaxis], axis=3)
-    return chosen, summed(parts - chosen)
+    return chosen, round_sums(parts - chosen)
 
 
 def _open(found: Winners, undecided: BoolArray, radii: FloatArray, exponent: int) -> None:

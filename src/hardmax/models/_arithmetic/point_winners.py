@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from hardmax.exact.integer_vectors import Vector
-from hardmax.exact.strict_inequalities import strictly_positive
+from hardmax.exact.strict_inequalities import is_strictly_positive
 from hardmax.models._arithmetic.exact_pass import exact_pass
 from hardmax.models._arithmetic.float_pass import Pass, float_pass
 from hardmax.models._arithmetic.limb_pass import fits_limbs, limb_pass
@@ -185,7 +185,7 @@ def _outside_guessed_cells(
             # Of forms that coincide the first gives its name to the cell.
             tied = (coinciding(layer, scores, g, w) for g, w in enumerate(mine))
             name += [forms[0] - int(layer.starts[g]) for g, forms in enumerate(tied)]
-        inside = strictly_positive(rows, points[group])
+        inside = is_strictly_positive(rows, points[group])
         guesses[np.array(group)[inside]] = name
         left += np.array(group)[~inside].tolist()
     return np.array(left, dtype=np.int64)

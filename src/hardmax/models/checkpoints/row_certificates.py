@@ -14,7 +14,7 @@ from flint import arb, arb_mat, ctx, fmpz
 from hardmax._ground.arguments import owned
 from hardmax._ground.display import html_card, short_repr
 from hardmax.exact.ball_matrices import ball_matrix, mean_row, rows_of
-from hardmax.exact.directed_rounding import norm_bound, rounded_down, rounded_up
+from hardmax.exact.directed_rounding import norm_bound, round_down, round_up
 from hardmax.exact.dyadic import integer_matrix
 from hardmax.models.checkpoints.heads import HeadArrays
 from hardmax.typing import FloatArray, IntArray
@@ -84,7 +84,7 @@ def certify_rows(
         exact_values = rows_of(ball_matrix(values))
         masses, distances = [], []
         for i, (shown, best) in enumerate(zip(seen, tied, strict=True)):
-            masses.append(max(0.0, rounded_down(sum((weights[i][j] for j in best), arb(0)))))
+            masses.append(max(0.0, round_down(sum((weights[i][j] for j in best), arb(0)))))
             home = mean_row([exact_values[j] for j in best])
             far = shown[_farthest(values[shown], values[best[0]])]
             if (values[far] == values[best[0]]).all():
@@ -93,7 +93,7 @@ def certify_rows(
             # The distance of any one value is at most the largest: the quotient is a bound.
             apart = _differences(exact_values[far], exact_values[best[0]])
             length = sum((x * x for x in apart), arb(0)).sqrt()
-            bound = rounded_up(norm_bound(_differences(mixed[i], home)) / length)
+            bound = round_up(norm_bound(_differences(mixed[i], home)) / length)
             # Where the difference cancels all digits of the mean, the hull of the values bounds it.
             distances.append(min(bound, 1.0 if len(best) == 1 else 2.0))
     winners = np.array([best[0] for best in tied], dtype=np.int64)

@@ -5,7 +5,7 @@ from functools import cache
 import numpy as np
 from flint import arb, ctx
 
-from hardmax.exact.directed_rounding import PRECISION, rounded_down, rounded_up
+from hardmax.exact.directed_rounding import PRECISION, round_down, round_up
 from hardmax.exact.dyadic import ScaledIntegers, scaled_integers
 from hardmax.models.graphs.graph_networks import BlockMap, GraphNetwork, Maxima
 from hardmax.regions._graphs.jacobians import with_winners
@@ -114,4 +114,4 @@ def distance_to_zero(form: ScaledIntegers, point: FloatArray) -> tuple[float, fl
         size = arb(abs(int(value.integers))) * arb(2) ** (value.exponent - form.exponent)
         squares = sum((arb(int(g)) ** 2 for g in form.integers[:-1]), arb(0))
         distance = size / squares.sqrt()
-        return max(rounded_down(distance), 0.0), rounded_up(distance)
+        return max(round_down(distance), 0.0), round_up(distance)

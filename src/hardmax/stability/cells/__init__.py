@@ -1,1 +1,1 @@
-"""Which cells remain at a temperature, and how much of each."""
+"""Cells that persist at a given temperature, and the share of each that does."""

@@ -1,7 +1,7 @@
-r"""Which part of a domain lies deep inside the cells: exact volumes of the margin bands.
+r"""Exact volumes of the margin bands around walls, and of the rest of a domain.
 
-The part of a cell where every head leads by at least $\delta$ is a polyhedron; its volume is a
-fraction. The rest of the domain is the band around the walls where attention is in transition.
+The part of a cell where every head leads by at least $\delta$ is a polyhedron with a rational
+volume. The rest of the domain is the band around the walls, where attention is in transition.
 """
 
 from collections.abc import Sequence
@@ -29,8 +29,9 @@ class MarginBands:
     r"""Exact volumes of the parts of cells where all heads lead by a given margin.
 
     Attributes:
-        delta: The margin asked of each head; shape `(n_heads,)`.
-        volumes: For each cell the volume of the part with that margin, a fraction; `(n_cells,)`.
+        delta: The required margin of each head; shape `(n_heads,)`.
+        volumes: For each cell, the volume of the part with the required margins, as a fraction;
+            shape `(n_cells,)`.
         total: The volume of the domain.
 
     Examples:
@@ -49,12 +50,12 @@ class MarginBands:
 
     @property
     def inside(self) -> Fraction:
-        """The share of the domain where every head leads by `delta`, exact."""
+        """The exact share of the domain where every head leads by at least `delta`."""
         return Fraction(sum(self.volumes.tolist())) / self.total
 
     @property
     def band(self) -> Fraction:
-        """The share of the domain where some head does not."""
+        """The exact share of the domain where some head leads by less than `delta`."""
         return 1 - self.inside
 
     def __repr__(self) -> str:
@@ -68,21 +69,21 @@ class MarginBands:
 def margin_bands(
     model: ModelLike, domain: DomainLike, delta: float | Sequence[float]
 ) -> MarginBands:
-    r"""Measure exactly where every head of the hard model leads by at least $\delta$.
+    r"""Compute the exact volume of the part of each cell where every head leads by $\delta$.
 
-    The model may be deep: a gap of a later head is the gap in the hard network. The work is one
-    exact volume for each cell, quick in dimensions 1 and 2.
+    The model may be deep: the gap of a later head is its gap in the hard network. The function
+    computes one exact volume for each cell, which is fast in dimensions 1 and 2.
 
     Args:
         model: A model, as for `enumerate_regions`.
         domain: A bounded domain, as for `enumerate_regions`.
-        delta: The margin, at least 0, or one for each head.
+        delta: The margin $\delta \ge 0$: one number, or one number per head.
 
     Raises:
-        ArgumentError: If the domain is unbounded, or a margin negative.
+        ArgumentError: If the domain is unbounded, or a margin is negative.
 
     Examples:
-        Two keys at -1 and 1: the gap is $2|x|$.
+        Two keys at -1 and 1; the gap is $2|x|$:
 
         >>> from hardmax import AttentionHead, Box
         >>> sign = AttentionHead(np.eye(1), [[-1.0], [1.0]], [[-1.0], [1.0]], np.eye(1))
@@ -102,7 +103,7 @@ def margin_bands(
 
 
 def domain_volume(domain: ChartedDomain) -> Fraction:
-    """Return the volume of a bounded domain in its coordinates, exactly."""
+    """Return the exact volume of a bounded domain in its own coordinates."""
     if domain.corners is not None:
         low, high = (end.tolist() for end in domain.corners)
         return prod(
@@ -111,12 +112,12 @@ def domain_volume(domain: ChartedDomain) -> Fraction:
     rows = [tuple(row) for row in domain.exact_rows.tolist()]
     volume = Polytope.from_rows(rows, domain.dim).volume
     if not isinstance(volume, Fraction):
-        raise ArgumentError("`domain` must be bounded to have a volume; got an unbounded one.")
+        raise ArgumentError("`domain` must be bounded (of finite volume); got an unbounded one.")
     return volume
 
 
 def polytope_volume(rows: list[Vector], dim: int) -> Fraction:
-    """Return the volume of a bounded polytope given by rows, 0 if it is empty."""
+    """Return the volume of a bounded polytope given by rows; 0 if it is empty."""
     if any(not any(row[:-1]) and row[-1] < 0 for row in rows):
         return Fraction(0)
     volume = Polytope.from_rows(rows, dim).volume
@@ -125,12 +126,12 @@ def polytope_volume(rows: list[Vector], dim: int) -> Fraction:
 
 
 def read_levels(delta: float | Sequence[float], n_heads: int) -> FloatArray:
-    """Read one margin, or one for each head, at least 0."""
+    """Return the margin of each head, read from one number or one number per head."""
     levels = floats_any_shape("delta", delta)
     if levels.ndim > 1 or (levels.ndim == 1 and len(levels) != n_heads):
         raise ShapeMismatchError(
-            f"`delta` must be one number or one for each head, shape ({n_heads},); "
-            f"got {levels.shape}."
+            f"`delta` must be one number, or one number per head with shape ({n_heads},); "
+            f"got shape {levels.shape}."
         )
     if (levels < 0.0).any():
         raise ArgumentError(f"`delta` must be at least 0; got {float(levels.min())}.")

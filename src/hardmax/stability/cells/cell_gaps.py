@@ -1,9 +1,9 @@
-r"""The gaps of the winners on a cell as exact affine forms, and what they say about a level.
+r"""The gaps of the winners on a cell as exact affine forms.
 
-On the cell of a signature every gap $g_{h,j} = s_{h,w} - s_{h,j}$ of a head's winner over a rival
-is an affine function of the coordinates. "Every head leads by at least $\delta_h$" is therefore a
-polyhedron in each cell, and the largest level that some point of the cell reaches is a linear
-program.
+On the cell of a signature, every gap $g_{h,j} = s_{h,w} - s_{h,j}$ of a head's winner over a rival
+is an affine function of the coordinates. Hence the points of the cell where every head leads by at
+least $\delta_h$ form a polyhedron, and the largest level that some point of the cell reaches is the
+solution of a linear program.
 """
 
 from collections.abc import Callable, Container, Sequence
@@ -22,9 +22,9 @@ class ScoreGap(NamedTuple):
     r"""One gap $u(\langle a, t\rangle + c)$.
 
     Attributes:
-        head: Whose gap, as an index among the heads.
+        head: The index of the head.
         row: The integers $(a, c)$.
-        unit: The $u > 0$.
+        unit: The factor $u > 0$.
     """
 
     head: int
@@ -32,18 +32,18 @@ class ScoreGap(NamedTuple):
     unit: Fraction
 
     def height_row(self, weight: Fraction) -> Vector:
-        """The row of a program that asks the gap to be at least `weight` times the height."""
+        """Return the constraint that the gap is at least `weight` times the height, as a row."""
         scaled = weight / self.unit
         *a, c = (scaled.denominator * x for x in self.row)
         return (*a, scaled.numerator, c)
 
     def row_at(self, level: Fraction) -> Vector:
-        r"""The row $(a, b)$, meaning $\langle a, t\rangle \le b$, of a gap of at least `level`."""
+        r"""Return the row $(a, b)$, $\langle a, t\rangle \le b$, of a gap of at least `level`."""
         *a, k, c = self.height_row(level)
         return (*(-x for x in a), c - k)
 
     def at(self, point: Sequence[Fraction]) -> Fraction:
-        """The gap at a rational point."""
+        """Return the gap at a rational point."""
         return self.unit * sum(
             (a * t for a, t in zip(self.row, point, strict=False)), Fraction(self.row[-1])
         )
@@ -54,10 +54,10 @@ class CellGaps(NamedTuple):
 
     Attributes:
         dim: The dimension of the coordinates.
-        walls: Integers $(a, c)$, not negative in the cell, of the domain and of the units.
+        walls: Integer forms $(a, c)$ of the domain and of the units, nonnegative on the cell.
         gaps: The gaps of all heads, one for each rival that is not a copy of the winner.
-        n_winners: For each head how many keys coincide with the winner, itself included.
-        n_rivals: For each head how many keys do not.
+        n_winners: For each head, the number of keys that coincide with the winner, including it.
+        n_rivals: For each head, the number of keys that do not coincide with the winner.
     """
 
     dim: int
@@ -70,12 +70,12 @@ class CellGaps(NamedTuple):
         r"""Find the largest $y$ such that some point of the closed cell has $g_h \ge w_h y$.
 
         Args:
-            weights: The $w_h \ge 0$ of a head.
+            weights: A function that returns the weight $w_h \ge 0$ of a head.
         """
         return largest_height(self._level_rows(self.gaps, weights), self.dim)
 
     def mean_gaps(self) -> list[ScoreGap]:
-        """The mean gap of every head over its rivals."""
+        """Return the mean gap of every head over its rivals."""
         found = []
         for head, n in enumerate(self.n_rivals):
             own = [gap for gap in self.gaps if gap.head == head]
@@ -86,17 +86,20 @@ class CellGaps(NamedTuple):
         return found
 
     def of_heads(self, heads: Container[int]) -> "CellGaps":
-        """The same cell with the gaps of some heads only; the others are walls."""
+        """Return the cell with the gaps of the given heads only; other gaps become walls."""
         kept = [gap for gap in self.gaps if gap.head in heads]
         others = [gap.row for gap in self.gaps if gap.head not in heads]
         return self._replace(gaps=kept, walls=[*self.walls, *others])
 
     def wall_rows(self) -> list[Vector]:
-        """The walls as rows of a program, without a weight on its height."""
+        """Return the walls as constraint rows in which the height has coefficient 0."""
         return [(*wall[:-1], 0, wall[-1]) for wall in self.walls]
 
     def rows_at(self, levels: Callable[[int], Fraction], gaps: Sequence[ScoreGap]) -> list[Vector]:
-        r"""Rows $(a, b)$ for $\langle a, t\rangle \le b$ of the part where $g_h \ge \delta_h$."""
+        r"""Return rows $(a, b)$, $\langle a, t\rangle \le b$, of the part where $g_h \ge \delta_h$.
+
+        The right sides $\delta_h$ are the `levels` of the heads.
+        """
         rows: list[Vector] = [(*(-x for x in wall[:-1]), wall[-1]) for wall in self.walls]
         return rows + [gap.row_at(levels(gap.head)) for gap in gaps]
 
@@ -109,7 +112,7 @@ class CellGaps(NamedTuple):
 def cell_gaps(
     network: ArgmaxNetwork, domain: ChartedDomain, signature: Sequence[int] | IntArray
 ) -> CellGaps:
-    """Compose the gaps of all heads on the cell of a signature, exactly."""
+    """Compose the exact gaps of all heads on the cell of a signature."""
     walls: list[Vector] = list(domain.cone_rows[:-1])
     gaps: list[ScoreGap] = []
     n_winners: list[int] = []

@@ -1,20 +1,21 @@
-r"""Which cells of the hard model survive at a temperature, and how many certainly do.
+r"""Cells of the hard model that persist at a given temperature, with certified counts.
 
-A cell is *$\varepsilon$-hard* at temperature $\tau$ if it contains a point where every head of the
-soft model puts at least $1 - \varepsilon$ on the key the cell is named after. The closed cell is
-meant, inside the closed domain.
+A cell is *$\varepsilon$-hard* at temperature $\tau$ if it contains a point where every head of
+the soft model gives weight at least $1 - \varepsilon$ to the key that wins on the cell. Here the
+cell is closed, in the closed domain.
 
-*One layer of heads.* The heads of both models see the same stream, and gaps are affine on the
-cell. A linear program gives the largest margin that some point of the cell has in every head,
-another the largest temperature at which the margins suffice (`hardness_levels`); cutting planes
-enclose the temperature at which the cell truly stops being $\varepsilon$-hard (`cutting_planes`).
-All of it is exact but for the rounding of levels to the safe side; so at every temperature the
-number of $\varepsilon$-hard cells lies between two certified counts, which mostly agree.
+*One layer of heads.* The heads of both models read the same stream, and gaps are affine on the
+cell. One linear program gives the largest margin that some point of the cell has in every head.
+Another gives the largest temperature at which the margins are sufficient (`hardness_levels`).
+Cutting planes enclose the temperature above which the cell is no longer $\varepsilon$-hard
+(`cutting_planes`). All steps are exact, except that levels are rounded to the safe side. Hence at
+every temperature the number of $\varepsilon$-hard cells lies between two certified counts, which
+usually agree.
 
-*Deep models.* Later heads see a stream that the soft heads before have moved. Here a claim is
-always about one float64 point, strictly inside the cell: `certify_soft` encloses the whole soft
-network at that point, and every mass must reach $1 - \varepsilon$. Points are proposed by the
-margins of the hard network and improved numerically; a cell without a good point is not claimed, so
+*Deep models.* Later heads read a stream that the earlier soft heads have changed. Here the proof is
+always one float64 point strictly inside the cell: `certify_soft` encloses the whole soft network at
+that point, and every weight must reach $1 - \varepsilon$. Candidate points come from the margins of
+the hard network and are improved numerically. A cell without a suitable point is not certified, so
 the count is a lower bound.
 """
 
@@ -27,7 +28,7 @@ from hardmax._ground.arguments import integer, number, owned
 from hardmax._ground.display import html_card
 from hardmax.errors import ArgumentError
 from hardmax.exact.directed_rounding import read_broadcast
-from hardmax.exact.dyadic import rounded_below
+from hardmax.exact.dyadic import round_below
 from hardmax.models.argmax import ArgmaxNetwork
 from hardmax.models.model_arguments import read_network
 from hardmax.regions.engines import enumerate_regions
@@ -45,16 +46,16 @@ from hardmax.typing import ArrayLike, DomainLike, FloatArray, IntArray, ModelLik
 
 @dataclass(frozen=True, eq=False, repr=False)
 class CellMargins:
-    """The largest margin in every cell, all heads of the hard model together.
+    """The largest margin in every cell that all heads of the hard model reach at one point.
 
     Attributes:
-        partition: The cells.
-        exact: For each cell the largest number by which every head leads at some point of the
-            closed cell: a fraction, or `inf`; shape `(n_cells,)`.
-        margins: The same, rounded down.
-        points: For each cell a point (coordinates of the domain) where it is attained, as
-            fractions; where the margin is infinite, a point of the closed cell. Shape `(n_cells,
-            dim)`.
+        partition: The partition into cells.
+        exact: For each cell, the largest margin that every head has at some common point of the
+            closed cell: a fraction, or `inf`. Shape `(n_cells,)`.
+        margins: The margins as floats, rounded down; shape `(n_cells,)`.
+        points: For each cell, a point at which the margin is attained, in coordinates of the domain
+            as fractions. If the margin is infinite, this is any point of the closed cell. Shape
+            `(n_cells, dim)`.
 
     Examples:
         >>> from hardmax import AttentionHead, Box
@@ -84,17 +85,20 @@ class CellMargins:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Persistence:
-    r"""Up to which temperature each cell of a layer of heads is $\varepsilon$-hard.
+    r"""The temperature up to which each cell of a layer of heads is $\varepsilon$-hard.
 
     Attributes:
-        partition: The cells.
-        epsilon: The $\varepsilon$.
-        temperatures: At every temperature up to this one the cell is $\varepsilon$-hard, rounded
-            down; shape `(n_cells,)`. It may be infinite.
-        by_margins: The same as far as the least margin alone shows it; shape `(n_cells,)`.
-        limits: Above this temperature it is not, rounded up; shape `(n_cells,)`.
-        points: Where `temperatures` are attained, coordinates as fractions; where they are
-            infinite, a point of the cell. Shape `(n_cells, dim)`.
+        partition: The partition into cells.
+        epsilon: The share $\varepsilon$ of the weight that rivals may have.
+        temperatures: For each cell, a temperature up to which it is certainly $\varepsilon$-hard,
+            rounded down; possibly infinite. Shape `(n_cells,)`.
+        by_margins: For each cell, a temperature up to which the smallest margin alone proves that
+            it is $\varepsilon$-hard; shape `(n_cells,)`.
+        limits: For each cell, a temperature above which it is certainly not $\varepsilon$-hard,
+            rounded up; shape `(n_cells,)`.
+        points: For each cell, a point that is $\varepsilon$-hard up to `temperatures`, in
+            coordinates of the domain as fractions. If the temperature is infinite, this is any
+            point of the cell. Shape `(n_cells, dim)`.
 
     Examples:
         >>> from hardmax import AttentionHead, Box
@@ -114,16 +118,16 @@ class Persistence:
     _repr_html_ = html_card
 
     def count(self, tau: ArrayLike) -> IntArray:
-        r"""Count the cells that are certainly $\varepsilon$-hard at `tau`: shape of `tau`."""
-        return _counted(self.temperatures, tau)
+        r"""Count the cells that are certainly $\varepsilon$-hard, for each `tau`."""
+        return _count_at(self.temperatures, tau)
 
     def count_by_margins(self, tau: ArrayLike) -> IntArray:
-        r"""Count the cells that the least margin alone shows to be $\varepsilon$-hard at `tau`."""
-        return _counted(self.by_margins, tau)
+        r"""Count the cells whose margins alone prove them $\varepsilon$-hard, for each `tau`."""
+        return _count_at(self.by_margins, tau)
 
     def count_possible(self, tau: ArrayLike) -> IntArray:
-        r"""Count the cells that are not certainly soft at `tau`: an upper bound, shape of `tau`."""
-        return _counted(self.limits, tau)
+        r"""Bound the number of $\varepsilon$-hard cells from above, for each `tau`."""
+        return _count_at(self.limits, tau)
 
     def __repr__(self) -> str:
         n = len(self.temperatures)
@@ -135,12 +139,12 @@ class Persistence:
 
 
 def cell_margins(model: ModelLike, domain: DomainLike) -> CellMargins:
-    r"""Find the largest margin in every cell by one exact linear program each.
+    r"""Compute the largest margin in every cell, by one exact linear program per cell.
 
     Args:
-        model: A model, as for `enumerate_regions`. It may be deep: the
-            margins are those of the hard model.
-        domain: As for `enumerate_regions`.
+        model: A model, as for `enumerate_regions`. It may be deep: the margins are those of the
+            hard model.
+        domain: The domain, as for `enumerate_regions`.
 
     Examples:
         >>> from hardmax import AttentionHead, Box
@@ -149,7 +153,7 @@ def cell_margins(model: ModelLike, domain: DomainLike) -> CellMargins:
         >>> cell_margins(head, Box([-2], [3])).exact.tolist()
         [Fraction(3, 2), Fraction(1, 2), Fraction(5, 2)]
     """
-    network, partition = _enumerated(read_network(model), domain)
+    network, partition = _enumerate(read_network(model), domain)
     heights = []
     for name in partition.signatures.tolist():
         cell = cell_gaps(network, partition.domain, name)
@@ -159,7 +163,7 @@ def cell_margins(model: ModelLike, domain: DomainLike) -> CellMargins:
     return CellMargins(
         partition,
         exact,
-        owned(_rounded([height.value for height in heights])),
+        owned(_round_down([height.value for height in heights])),
         _points([height.point for height in heights], partition.domain.dim),
     )
 
@@ -167,17 +171,18 @@ def cell_margins(model: ModelLike, domain: DomainLike) -> CellMargins:
 def persistence(
     model: ModelLike, domain: DomainLike, epsilon: float, *, rounds: int = 10
 ) -> Persistence:
-    r"""Find the temperatures up to which the cells of a layer of heads are $\varepsilon$-hard.
+    r"""Compute the temperatures up to which the cells of a layer of heads are $\varepsilon$-hard.
 
     Args:
-        model: A head, a block, or a model in which no head sees the output of another.
-        domain: As for `enumerate_regions`.
-        epsilon: The share $\varepsilon$ of the mass that rivals may have, between 0 and 1.
-        rounds: How often cuts are added (`cutting_planes`); 10 usually bring the two ends of a cell
-            within a relative $10^{-4}$.
+        model: A head, a block, or a model in which no head reads the output of another head.
+        domain: The domain, as for `enumerate_regions`.
+        epsilon: The share $\varepsilon$ of the weight that rivals may have, between 0 and 1.
+        rounds: The number of rounds of cutting planes. With 10 rounds, the lower and upper
+            temperatures of a cell usually agree to a relative $10^{-4}$.
 
     Raises:
-        ArgumentError: If heads are stacked; `persistent_cells` works for such models.
+        ArgumentError: If the model has heads in several layers; use `persistent_cells` for such
+            models.
 
     Examples:
         >>> from hardmax import AttentionHead, Box
@@ -190,11 +195,11 @@ def persistence(
         >>> found.count_by_margins(taus).tolist()
         [3, 1, 0]
     """
-    network, partition = _enumerated(read_soft_model(model), domain)
+    network, partition = _enumerate(read_soft_model(model), domain)
     if not has_one_attention_layer(network):
         raise ArgumentError(
-            "`model` must have its heads in one layer; the heads of this one are stacked. Use "
-            "`persistent_cells`, which follows the soft stream."
+            "`model` must have all its heads in one layer; got heads in several layers. Use "
+            "`persistent_cells`, which encloses the stream of the soft model."
         )
     eps = float(number("epsilon", read_epsilon(epsilon)))
     n_rounds = integer("rounds", rounds, at_least=0)
@@ -205,27 +210,29 @@ def persistence(
     return Persistence(
         partition,
         eps,
-        owned(_rounded([cell.lower for cell in found])),
-        owned(_rounded([cell.by_margins for cell in found])),
-        owned(-_rounded([cell.upper for cell in found], sign=-1)),
+        owned(_round_down([cell.lower for cell in found])),
+        owned(_round_down([cell.by_margins for cell in found])),
+        owned(-_round_down([cell.upper for cell in found], sign=-1)),
         _points([cell.point for cell in found], partition.domain.dim),
     )
 
 
-def _enumerated(network: ArgmaxNetwork, domain: DomainLike) -> tuple[ArgmaxNetwork, Partition]:
+def _enumerate(network: ArgmaxNetwork, domain: DomainLike) -> tuple[ArgmaxNetwork, Partition]:
     if not head_names(network):
-        raise ArgumentError("`model` must have a head; units stay hard at every temperature.")
+        raise ArgumentError(
+            "`model` must have at least one head, because units stay hard at every temperature."
+        )
     return network, enumerate_regions(network, domain)
 
 
 def _middle(values: FloatArray) -> float:
-    """Return the lower median, which never adds two large numbers; NaN if there is none."""
+    """Return the lower median, which needs no sum of large numbers; NaN if there are no values."""
     return float(np.sort(values)[(len(values) - 1) // 2]) if len(values) else float("nan")
 
 
-def _rounded(values: list[Fraction | None], sign: int = 1) -> FloatArray:
-    """Round sign times the values down; None is infinite."""
-    rounded = [sign * np.inf if v is None else rounded_below(sign * v) for v in values]
+def _round_down(values: list[Fraction | None], sign: int = 1) -> FloatArray:
+    """Round `sign` times each value down; None stands for infinity."""
+    rounded = [sign * np.inf if v is None else round_below(sign * v) for v in values]
     return np.array(rounded, dtype=np.float64)
 
 
@@ -236,6 +243,6 @@ def _points(found: list[tuple[Fraction, ...]], dim: int) -> WideArray:
     return points
 
 
-def _counted(levels: FloatArray, tau: ArrayLike) -> IntArray:
+def _count_at(levels: FloatArray, tau: ArrayLike) -> IntArray:
     (taus,) = read_broadcast({"tau": (tau, 0, False)})
     return np.asarray((levels >= taus[..., np.newaxis]).sum(axis=-1))

@@ -1,18 +1,18 @@
-r"""The temperature up to which a cell is $\varepsilon$-hard, enclosed as closely as asked.
+r"""Enclosures of the temperature up to which a cell is $\varepsilon$-hard, by cutting planes.
 
 A point $t$ of a cell of one layer of heads is $\varepsilon$-hard at $\tau$ if and only if for every
 head $\tau\log\sum_j e^{-g_j(t)/\tau} \le \tau\log\kappa$, $\kappa = c\varepsilon/(1-\varepsilon)$.
-The left side is jointly convex in $(t, \tau)$ (a perspective of log-sum-exp), so the best $\tau$ is
-the height of a convex set. By Gibbs' variational principle, for every probability vector $w$ with
-entropy $H(w)$,
+The left side is jointly convex in $(t, \tau)$ (a perspective of log-sum-exp), so the largest $\tau$
+is the height of a convex set. By the Gibbs variational principle, for every probability vector $w$
+with entropy $H(w)$,
 
 $$\log\sum_j e^{-g_j/\tau} \ge H(w) - \frac1\tau\sum_j w_j g_j,
   \qquad\text{so}\qquad \sum_j w_j g_j(t) \ge \tau\,\bigl(H(w) - \log\kappa\bigr)$$
 
-is necessary: a cut, linear in $(t, \tau)$ and exact for rational $w$ with the constant rounded
-down. Kelley's method adds the cut of the softmax at the optimum of the linear program and solves
-again. Every program gives a certain upper bound, and its optimal point, where masses are evaluated
-in interval arithmetic, a certain lower bound.
+is necessary. This condition is a cut that is linear in $(t, \tau)$; for rational $w$ it is exact,
+with the constant rounded down. Kelley's method adds the cut of the softmax at the optimum of the
+linear program and solves the program again. Every program gives a proven upper bound. Its optimal
+point, at which the weights are evaluated in interval arithmetic, gives a proven lower bound.
 
 References:
     [Kel60].
@@ -25,14 +25,16 @@ from typing import NamedTuple
 import numpy as np
 from flint import arb, ctx, fmpz
 
-from hardmax.exact.directed_rounding import PRECISION, rounded_down
+from hardmax.exact.directed_rounding import PRECISION, round_down
 from hardmax.geometry.linear_programs import largest_height
 from hardmax.stability.cells.cell_gaps import CellGaps, ScoreGap
 from hardmax.stability.cells.hardness_levels import necessary_levels, sufficient_levels
 from hardmax.typing import FloatArray
 
 _GRID = 1 << 40
+"""Resolution of the rational weights of a cut."""
 _FAR = 1000
+"""Differences of gaps are truncated to this multiple of the temperature."""
 
 
 class Cut(NamedTuple):
@@ -40,7 +42,7 @@ class Cut(NamedTuple):
 
     Attributes:
         gap: The weighted gap.
-        level: The $L > 0$.
+        level: The number $L > 0$.
     """
 
     gap: ScoreGap
@@ -48,15 +50,15 @@ class Cut(NamedTuple):
 
 
 class CriticalTemperature(NamedTuple):
-    """Between which temperatures a cell stops being hard.
+    """An enclosure of the temperature above which a cell is no longer hard.
 
     Attributes:
-        by_margins: The cell is hard up to this temperature, by the least margin alone; None means
-            at every temperature.
-        lower: It is hard up to this temperature; None means at every temperature.
-        upper: It is not hard above this one; None if no such temperature is known.
-        point: Where `lower` is attained; if that is None, a point of the cell.
-        direction: If `lower` is None, where to go for more.
+        by_margins: A temperature up to which the smallest margin alone proves that the cell is
+            hard; None if it does so at every temperature.
+        lower: A temperature up to which the cell is hard; None if it is hard at every temperature.
+        upper: A temperature above which the cell is not hard; None if none is known.
+        point: A point at which `lower` is attained; if `lower` is None, a point of the cell.
+        direction: If `lower` is None, a direction along which the margins grow without bound.
     """
 
     by_margins: Fraction | None
@@ -72,10 +74,10 @@ def critical_temperature(
     r"""Enclose the largest temperature at which a cell is $\varepsilon$-hard.
 
     Args:
-        cell: The gaps on the cell; all heads in one layer.
-        epsilon: The $\varepsilon$, between 0 and 1.
-        rounds: How many times cuts are added.
-        enough: Stop as soon as this temperature is decided.
+        cell: The gaps on the cell, of heads in one layer.
+        epsilon: The share $\varepsilon$, between 0 and 1.
+        rounds: The number of times that cuts are added.
+        enough: Stop as soon as the enclosure decides whether the cell is hard at this temperature.
     """
     first = cell.largest_level(sufficient_levels(cell, epsilon))
     if first.value is None:
@@ -101,12 +103,12 @@ def critical_temperature(
 
 
 def cuts_at(cell: CellGaps, point: Sequence[Fraction], tau: Fraction, epsilon: float) -> list[Cut]:
-    """Return for every head the cut of its softmax at a point, proved for any point."""
+    """Return for every head the cut of its softmax at a point; the cuts hold everywhere."""
     cuts = []
     for head, gaps in _by_head(cell).items():
         at_point = [gap.at(point) for gap in gaps]
         least = min(at_point)
-        # In units of the temperature, cut off where the exponential underflows in any case.
+        # In units of the temperature, truncated where the exponential underflows in any case.
         beyond = [
             min((g - least) / tau, Fraction(_FAR)) if tau > 0 else Fraction(0) for g in at_point
         ]
@@ -120,13 +122,13 @@ def cuts_at(cell: CellGaps, point: Sequence[Fraction], tau: Fraction, epsilon: f
 
 
 def hard_up_to(cell: CellGaps, point: Sequence[Fraction], epsilon: float) -> Fraction:
-    r"""Return a temperature at which a point is certainly $\varepsilon$-hard, near the largest."""
+    r"""Return nearly the largest temperature at which a point is provably $\varepsilon$-hard."""
     heads = _by_head(cell)
     at_point = {head: [gap.at(point) for gap in gaps] for head, gaps in heads.items()}
     largest = max(max(values) for values in at_point.values())
     if largest <= 0 or any(min(values) < 0 for values in at_point.values()):
         return Fraction(0)
-    # Gaps in units of a power of two near the largest are floats whatever their size.
+    # In units of a power of two near the largest gap, all gaps are in the range of floats.
     unit = Fraction(2) ** (largest.numerator.bit_length() - largest.denominator.bit_length())
     floats = {
         head: np.array([float(g / unit) for g in values]) for head, values in at_point.items()
@@ -143,7 +145,7 @@ def hard_up_to(cell: CellGaps, point: Sequence[Fraction], epsilon: float) -> Fra
 def is_hard(
     cell: CellGaps, at_point: dict[int, list[Fraction]], tau: Fraction, epsilon: float
 ) -> bool:
-    r"""Decide in balls whether given gaps are $\varepsilon$-hard; False if that is unclear."""
+    r"""Prove in ball arithmetic that gaps are $\varepsilon$-hard; False if the proof fails."""
     with ctx.workprec(PRECISION):
         eps, t = arb(epsilon), _ball(tau)
         for head, values in at_point.items():
@@ -168,17 +170,17 @@ def _counts(logs: FloatArray) -> list[int]:
 
 
 def _entropy_level(counts: list[int], n_winners: int, epsilon: float) -> Fraction:
-    r"""Return $H(w) - \log\kappa$ for $w$ proportional to the counts, rounded down."""
+    r"""Return $H(w) - \log\kappa$ for $w$ proportional to `counts`, rounded down."""
     with ctx.workprec(PRECISION):
         total = sum(counts)
         entropy = arb(total).log()
         entropy -= sum((n * arb(n).log() for n in counts if n > 1), arb(0)) / total
         eps = arb(epsilon)
-        return Fraction(rounded_down(entropy + ((1 - eps) / (n_winners * eps)).log()))
+        return Fraction(round_down(entropy + ((1 - eps) / (n_winners * eps)).log()))
 
 
 def _float_limit(at_point: FloatArray, limit: float) -> float:
-    r"""Find by bisection the largest $\tau$ with $\log\sum e^{-g/\tau} \le$ `limit`, in floats."""
+    r"""Find the largest $\tau$ with $\log\sum e^{-g/\tau} \le$ `limit` in floats, by bisection."""
     if np.log(len(at_point)) <= limit:
         return 1e300
     if not at_point.any():

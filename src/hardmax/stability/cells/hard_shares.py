@@ -1,9 +1,9 @@
-r"""Which part of a domain is $\varepsilon$-hard at a temperature: bounds from inside and outside.
+r"""Bounds on the share of a domain that is $\varepsilon$-hard at a given temperature.
 
 In a cell of one layer of heads the $\varepsilon$-hard points form a convex set (`cutting_planes`).
-Cuts at the vertices of a polytope around it bring the polytope closer; on the way from the vertices
-to a hard point lie points that are certainly hard, and so is their convex hull. Both have exact
-volumes.
+Cuts at the vertices of an outer polytope refine this polytope. On the segments from these vertices
+to a hard point there are points that are provably hard, and their convex hull is an inner polytope.
+Both volumes are exact.
 """
 
 from dataclasses import dataclass
@@ -27,20 +27,21 @@ from hardmax.typing import DomainLike, ModelLike
 _ROUNDS_TO_DECIDE = 12
 _BISECTIONS = 20
 _INWARDS = Fraction(1, 1 << 30)
-"""How far points are moved inwards: a point on a wall, rounded, may lie beyond the wall."""
+"""Relative distance by which points are moved inwards, so that a rounded point on a wall does not
+lie beyond it."""
 
 Point = tuple[Fraction, ...]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class HardShare:
-    r"""Between which shares of the domain a soft layer is $\varepsilon$-hard.
+    r"""Bounds on the share of a domain where a soft layer of heads is $\varepsilon$-hard.
 
     Attributes:
         tau: The temperature.
-        epsilon: The $\varepsilon$: rivals get at most this share of the mass, in every head.
-        lower: At least this share of the domain.
-        upper: At most this share.
+        epsilon: The share $\varepsilon$ of the weight that rivals may have, in every head.
+        lower: An exact lower bound on the share of the domain.
+        upper: An exact upper bound on the share of the domain.
 
     Examples:
         >>> from hardmax import AttentionHead, Box
@@ -67,20 +68,26 @@ class HardShare:
 def hard_share(
     model: ModelLike, domain: DomainLike, tau: float, epsilon: float, *, rounds: int = 3
 ) -> HardShare:
-    r"""Bound, from both sides, where a layer of soft heads is $\varepsilon$-hard.
+    r"""Bound the share of a domain where a layer of soft heads is $\varepsilon$-hard.
+
+    A point is $\varepsilon$-hard if every head gives weight at least $1 - \varepsilon$ to its
+    winner there.
 
     Args:
-        model: A head, a block, or a model in which no head sees the output of another.
-        domain: A bounded domain, as for `enumerate_regions`; quick in dimensions 1 and 2.
+        model: A head, a block, or a model in which no head reads the output of another head.
+        domain: A bounded domain, as for `enumerate_regions`. The computation is fast in dimensions
+            1 and 2.
         tau: The temperature, above 0.
-        epsilon: The share $\varepsilon$ of the mass that rivals may have, between 0 and 1.
-        rounds: How often cuts are added at all vertices; each makes the bounds closer.
+        epsilon: The share $\varepsilon$ of the weight that rivals may have, between 0 and 1.
+        rounds: The number of times that cuts are added at all vertices. Each round tightens the
+            bounds.
 
     Raises:
-        ArgumentError: If heads are stacked; `sample_hard_share` works for such models.
+        ArgumentError: If the model has heads in several layers; use `sample_hard_share` for such
+            models.
 
     Examples:
-        Two keys at -1 and 1: the gap is $2|x|$, and one number decides.
+        Two keys at -1 and 1; the gap is $2|x|$, so the share is determined by one threshold:
 
         >>> from hardmax import AttentionHead, Box
         >>> sign = AttentionHead([[1.0]], [[-1.0], [1.0]], [[-1.0], [1.0]], [[1.0]])
@@ -90,8 +97,9 @@ def hard_share(
     network = read_soft_model(model)
     if not has_one_attention_layer(network):
         raise ArgumentError(
-            "`model` must have its heads in one layer: the scores of later heads are affine in the "
-            "hard network only. Use `sample_hard_share` for deep models."
+            "`model` must have all its heads in one layer, because the scores of later heads are "
+            "affine only in the hard network; got heads in several layers. Use "
+            "`sample_hard_share`."
         )
     temperature = Fraction(number("tau", tau, above=0.0))
     eps = float(number("epsilon", read_epsilon(epsilon)))
@@ -110,7 +118,7 @@ def hard_share(
 
 
 def _outer_polytope(cell: CellGaps, tau: Fraction, epsilon: float, rounds: int) -> Polytope | None:
-    """Return a polytope around the hard points of a cell; None if they have no interior."""
+    """Return a polytope that contains the hard points of a cell, or None if it has no interior."""
     single, mean = necessary_levels(cell, epsilon)
     rows = cell.rows_at(lambda head: tau * single(head), cell.gaps)
     rows += [gap.row_at(tau * mean(gap.head)) for gap in cell.mean_gaps()]
@@ -122,24 +130,24 @@ def _outer_polytope(cell: CellGaps, tau: Fraction, epsilon: float, rounds: int) 
             return None
         if done == rounds:
             break
-        rows = _needed(polytope)
+        rows = _facet_rows(polytope)
         for vertex in polytope.exact_vertices.tolist():
             rows += [cut.gap.row_at(tau * cut.level) for cut in cuts_at(cell, vertex, tau, epsilon)]
     return polytope
 
 
-def _needed(polytope: Polytope) -> list[Vector]:
-    """The rows that define facets; the others would only slow the next round down."""
+def _facet_rows(polytope: Polytope) -> list[Vector]:
+    """Return the rows that define facets; the others would only slow down the next round."""
     return [tuple(polytope.rows[i].tolist()) for i in polytope.facets.rows.tolist()]
 
 
 def _inner_volume(cell: CellGaps, outside: Polytope, tau: Fraction, epsilon: float) -> Fraction:
-    """Return the volume of a hull of points that are certainly hard."""
+    """Return the volume of a convex hull of points that are provably hard."""
     best = critical_temperature(cell, epsilon, _ROUNDS_TO_DECIDE, enough=tau)
     if best.lower is not None and best.lower < tau:
         return Fraction(0)
     inside = tuple(Fraction(x) for x in outside.interior_point.tolist())
-    # Bounded domains have no such direction unless every temperature will do.
+    # In a bounded domain there is a direction only if the cell is hard at every temperature.
     centre = best.point if best.direction is None else inside
     centre, *targets = (_between(point, inside, _INWARDS) for point in (centre, *_targets(outside)))
     ends = [_last_hard(cell, centre, target, tau, epsilon) for target in targets]
@@ -152,7 +160,7 @@ def _inner_volume(cell: CellGaps, outside: Polytope, tau: Fraction, epsilon: flo
 
 
 def _targets(outside: Polytope) -> list[Point]:
-    """The vertices, and in the plane the middles of the edges as well."""
+    """Return the vertices of a polytope, and in the plane also the midpoints of its edges."""
     vertices = [tuple(vertex) for vertex in outside.exact_vertices.tolist()]
     if outside.ambient_dim != 2:
         return vertices
@@ -166,7 +174,7 @@ def _targets(outside: Polytope) -> list[Point]:
 def _last_hard(
     cell: CellGaps, centre: Point, target: Point, tau: Fraction, epsilon: float
 ) -> Point | None:
-    """Return a dyadic point near the segment to the target, the last that is certainly hard."""
+    """Return the last provably hard dyadic point near the segment from `centre` to `target`."""
     best: Point | None = None
     low, high = Fraction(0), Fraction(1)
     step = high

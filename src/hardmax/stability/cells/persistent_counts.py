@@ -1,4 +1,4 @@
-r"""A certified count of the cells that survive at one temperature, with a witness for each."""
+r"""A certified count of the cells that persist at one temperature, with a witness for each."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -26,32 +26,39 @@ from hardmax.stability.temperatures import read_epsilon
 from hardmax.typing import BoolArray, DomainLike, FloatArray, ModelLike
 
 _ROUNDS = 30
-"""How many cuts are tried before a cell is left undecided."""
+"""Maximum number of rounds of cuts before a cell is left undecided."""
 _STEPS = (0.0, 1e-6, 1e-3, 0.05, 0.3, 1.0)
-"""How far a proposed point is moved towards a point well inside its cell, until it is inside."""
+"""Successive fractions by which a candidate point is moved towards an interior point of its cell,
+until it is inside."""
 _INWARDS = (0.1, 0.3, 0.6, 1.0)
-"""How far a hard point is moved on to find one where the units agree as well."""
+"""Successive fractions by which a hard point is moved inwards to find a point where the units agree
+as well."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class PersistentCells:
-    r"""Which cells are $\varepsilon$-hard at a temperature.
+    r"""The cells that are $\varepsilon$-hard at a given temperature.
+
+    The boolean arrays have shape `(n_cells,)`.
 
     Attributes:
-        partition: The cells of the hard model.
+        partition: The partition of the hard model into cells.
         taus: The temperature of each layer of the network.
-        epsilon: The $\varepsilon$.
-        by_margin: Cells proved by the exact margins of a single layer of heads; none in deep
-            models.
-        by_cuts: Cells of a single layer of heads proved by a rational point (`cutting_planes`).
-        by_point: Cells proved by `certify_soft` at a float64 point strictly inside.
-        is_possible: Cells that are not certainly soft. In deep models only the first layer of
-            heads, which sees the same stream hard and soft, can rule a cell out.
-        points: The float64 points of `by_point`, coordinates of the domain, NaN where there is
-            none; shape `(n_cells, dim)`.
-        rival_masses: The certified most that other keys get there, 1 where there is no point; shape
-            `(n_cells, n_heads)`.
-        units_agree: Whether the soft network has there, certainly, the units of the cell as well.
+        epsilon: The share $\varepsilon$ of the weight that rivals may have.
+        by_margin: Cells proved $\varepsilon$-hard by the exact margins of a single layer of heads;
+            False for deep models.
+        by_cuts: Cells of a single layer of heads proved $\varepsilon$-hard by a rational point that
+            cutting planes find; False for deep models.
+        by_point: Cells proved $\varepsilon$-hard by `certify_soft` at a float64 point strictly
+            inside the cell.
+        is_possible: Cells that are not proved to be soft. In deep models only the first layer of
+            heads, which reads the same stream in both models, can rule out a cell.
+        points: The float64 points of `by_point` in coordinates of the domain, NaN for cells without
+            such a point; shape `(n_cells, dim)`.
+        rival_masses: Certified bounds on the weight of all other keys at these points, 1 for cells
+            without a point; shape `(n_cells, n_heads)`.
+        units_agree: Cells at whose point all units of the soft network are certainly in the same
+            state as in the cell.
 
     Examples:
         >>> from hardmax import AttentionHead, Box
@@ -76,17 +83,17 @@ class PersistentCells:
 
     @property
     def is_certified(self) -> BoolArray:
-        r"""The cells that are certainly $\varepsilon$-hard: shape `(n_cells,)`."""
+        r"""The cells that are proved to be $\varepsilon$-hard; shape `(n_cells,)`."""
         return np.asarray(self.by_margin | self.by_cuts | self.by_point)
 
     @property
     def n_certified(self) -> int:
-        r"""How many cells are certainly $\varepsilon$-hard: a lower bound on how many are."""
+        r"""The number of cells proved $\varepsilon$-hard: a lower bound on the true number."""
         return int(self.is_certified.sum())
 
     @property
     def n_possible(self) -> int:
-        r"""How many cells can be $\varepsilon$-hard: an upper bound."""
+        r"""An upper bound on the number of $\varepsilon$-hard cells."""
         return int(self.is_possible.sum())
 
     def __repr__(self) -> str:
@@ -99,21 +106,22 @@ class PersistentCells:
 def persistent_cells(
     model: ModelLike, domain: DomainLike, tau: Any, epsilon: float, *, search: bool = True
 ) -> PersistentCells:
-    r"""Find cells of the hard model that are certainly $\varepsilon$-hard in the soft one.
+    r"""Find cells of the hard model that are provably $\varepsilon$-hard in the soft model.
 
-    **What is certified.** A cell of the hard model is claimed if some point of it (closed, in the
-    closed domain) is such that every head of every layer of the *soft* network puts at least $1 -
-    \varepsilon$ on the key that wins in the hard network throughout the cell (on that key and those
-    that coincide with it). For one layer of heads the proof is an exact linear program over the
-    cell, or a point; for a deep model it is always a float64 point strictly inside the cell, and
-    all layers of the soft network are enclosed at that point, rounding included.
+    **Certified property.** A certified cell contains a point (of the closed cell, in the closed
+    domain) at which every head of every layer of the *soft* network gives weight at least
+    $1 - \varepsilon$ to the key that wins in the hard network on the cell, together with the keys
+    that coincide with it. For one layer of heads, the proof is an exact linear program over the
+    cell, or a point. For a deep model it is always a float64 point strictly inside the cell, at
+    which all layers of the soft network are enclosed, including rounding errors.
 
     Args:
         model: A model, as for `enumerate_regions`.
-        domain: As for `enumerate_regions`.
+        domain: The domain, as for `enumerate_regions`.
         tau: The temperature, above 0, as for `certify_soft`.
-        epsilon: The share $\varepsilon$ of the mass that rivals may have, between 0 and 1.
-        search: Whether to look for better points of a deep model numerically where the first fail.
+        epsilon: The share $\varepsilon$ of the weight that rivals may have, between 0 and 1.
+        search: Whether to search numerically for better points of a deep model if the first
+            candidates fail.
 
     Examples:
         >>> from hardmax import AttentionHead, Block, Box, HardTransformer
@@ -127,9 +135,11 @@ def persistent_cells(
     taus = layer_temperatures(model, network, tau)
     heads = head_names(network)
     if not heads:
-        raise ArgumentError("`model` must have a head; units stay hard at every temperature.")
+        raise ArgumentError(
+            "`model` must have at least one head, because units stay hard at every temperature."
+        )
     if any(taus[index] == 0.0 for index, _ in heads):
-        raise ArgumentError("`tau` must be above 0 where there are heads; got 0.")
+        raise ArgumentError("`tau` must be above 0 for every layer with heads; got 0.")
     eps = float(number("epsilon", read_epsilon(epsilon)))
     partition = enumerate_regions(network, domain)
     finder = _Finder(network, partition, taus, eps, search)
@@ -149,7 +159,7 @@ def persistent_cells(
                 continue
             found = finder.witness(i, cell, level.point, level.direction)
         else:
-            # The first heads see the same stream in both models; they must be hard in any case.
+            # The first heads read the same stream in both models and must be hard in any case.
             level = critical_temperature(
                 cell.of_heads(finder.first_heads), eps, _ROUNDS, enough=finder.exact_tau
             )
@@ -169,7 +179,7 @@ def persistent_cells(
 
 @dataclass(frozen=True)
 class _Found:
-    """What a search in one cell gave."""
+    """The result of a successful search in one cell."""
 
     point: FloatArray
     rivals: FloatArray
@@ -177,7 +187,7 @@ class _Found:
 
 
 class _Finder:
-    """Looks for hard points in the cells of one model."""
+    """A search for hard points in the cells of one model."""
 
     def __init__(
         self,
@@ -204,26 +214,27 @@ class _Finder:
         start: tuple[Fraction, ...],
         direction: tuple[Fraction, ...] | None,
     ) -> _Found | None:
-        """Look for a float64 point strictly inside a cell with certified masses."""
+        """Search for a float64 point strictly inside a cell with certified weights."""
         best: _Found | None = None
         for point in self._proposals(index, cell, start, direction):
-            found = self._certified(index, point)
+            found = self._certify(index, point)
             if found is not None:
                 best = found
                 break
         if best is None or best.units_agree or not self.search:
             return best
-        # Margins of heads drive points to the walls of units; further inside these may agree too.
+        # Maximizing the margins of heads moves points to walls of units; further inside, the units
+        # may agree too.
         inside = self.partition.witnesses[index]
         for step in _INWARDS:
             point = (1.0 - step) * best.point + step * inside
             if self.partition.locate(point) == index:
-                found = self._certified(index, point)
+                found = self._certify(index, point)
                 if found is not None and found.units_agree:
                     return found
         return best
 
-    def _certified(self, index: int, point: FloatArray) -> _Found | None:
+    def _certify(self, index: int, point: FloatArray) -> _Found | None:
         limit = float(np.log(self.epsilon) - np.log1p(-self.epsilon))
         if worst_odds(self.network, point, self._winners(index), self.taus) > limit + 1e-9:
             return None
@@ -242,7 +253,7 @@ class _Finder:
         inside = self.partition.witnesses[index]
         first = nearest_floats(np.array(start, dtype=object))
         if direction is not None:
-            # Margins grow without end along it: far enough, every level is reached.
+            # Margins grow without bound in this direction, so every level is reached eventually.
             first = first + 1.5 * self.tau * nearest_floats(np.array(direction, dtype=object))
         kept = self._inside(index, first, inside)
         if kept is None:
@@ -257,7 +268,7 @@ class _Finder:
                 yield moved
 
     def _inside(self, index: int, start: FloatArray, inside: FloatArray) -> FloatArray | None:
-        """Move a point towards another until it is strictly inside the cell, exactly."""
+        """Move a point towards another until an exact test finds it strictly inside the cell."""
         for step in _STEPS:
             point = (1.0 - step) * start + step * inside
             if np.isfinite(point).all() and self.partition.locate(point) == index:

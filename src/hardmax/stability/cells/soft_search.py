@@ -1,4 +1,4 @@
-"""Numerical search in a cell for the point where soft heads are hardest: never a proof."""
+"""Numerical search for the point of a cell where soft heads are hardest; it proves nothing."""
 
 from typing import NamedTuple
 
@@ -13,11 +13,11 @@ from hardmax.typing import FloatArray, IntArray
 
 
 class FloatWalls(NamedTuple):
-    r"""A cell in floats: $A t + c > 0$, largest coefficients 1.
+    r"""A cell $A t + c > 0$ in floats, scaled so that the largest coefficient of each row is 1.
 
     Attributes:
-        slopes: The $A$, shape `(n_rows, dim)`.
-        offsets: The $c$, shape `(n_rows,)`.
+        slopes: The matrix $A$, shape `(n_rows, dim)`.
+        offsets: The vector $c$, shape `(n_rows,)`.
     """
 
     slopes: FloatArray
@@ -25,7 +25,7 @@ class FloatWalls(NamedTuple):
 
 
 def float_walls(cell: CellGaps) -> FloatWalls:
-    """Round the walls of a cell, those of its heads included."""
+    """Round the walls of a cell, including the walls of its heads, to floats."""
     rows = [row for row in (*cell.walls, *(gap.row for gap in cell.gaps)) if any(row)]
     scaled = rounded_directions(rows, cell.dim + 1)
     return FloatWalls(scaled[:, :-1], scaled[:, -1])
@@ -38,7 +38,7 @@ def hardest_point(
     start: FloatArray,
     taus: list[float],
 ) -> FloatArray:
-    """Improve a point of a cell by a simplex search over the soft network, inside the cell."""
+    """Improve a point within a cell by Nelder-Mead search on the odds of the soft network."""
     from scipy.optimize import minimize
 
     def badness(t: FloatArray) -> float:
@@ -63,11 +63,11 @@ def hardest_point(
     return np.asarray(result.x)
 
 
-@np.errstate(all="ignore")  # NaN is never a proof, and nothing is proved here.
+@np.errstate(all="ignore")  # NaN does no harm: no proof depends on this function.
 def worst_odds(
     network: ArgmaxNetwork, point: FloatArray, winners: IntArray, taus: list[float]
 ) -> float:
-    r"""Return the largest $\log\frac{1-p}{p}$ of a head, $p$ the mass of the named key; rounded."""
+    r"""Return the largest $\log\frac{1-p}{p}$ of all heads in floats, $p$ the winner's weight."""
     odds = [-np.inf]
 
     def contribute(place: Place, query: FloatArray) -> FloatArray:

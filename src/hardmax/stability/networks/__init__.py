@@ -1,1 +1,1 @@
-"""How far the soft network is from the hard one."""
+"""Distance of the soft network from the hard one."""

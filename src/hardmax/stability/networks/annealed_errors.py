@@ -1,4 +1,4 @@
-r"""How the distance of soft from hard falls with the temperature: measured, and certified."""
+r"""Measured and certified distance of the soft model from the hard one, by temperature."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -21,17 +21,21 @@ from hardmax.typing import ArrayLike, FloatArray, ModelLike
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ErrorCurves:
-    r"""The largest $\|soft - hard\|_2$ over some points, for each temperature.
+    r"""The maximum of $\|soft - hard\|_2$ over given points, for each temperature.
+
+    All arrays have shape `(n_taus,)`.
 
     Attributes:
-        taus: The temperatures, rising; shape `(n_taus,)`.
-        measured: Evaluated in floats, which see nothing below the rounding of the outputs.
+        taus: The temperatures, in increasing order.
+        measured: The error evaluated in floats, which cannot resolve errors below the rounding
+            errors of the outputs.
         certified: The bound of `certify_soft` at the points.
-        on_cubes: The bound on cubes around the points, those that no wall meets; NaN without a
-            radius, or where every cube meets a wall.
-        from_margin: For a head, what margin and spread of values give alone; NaN otherwise.
+        on_cubes: The bound on the cubes around the points that no wall meets. NaN if `radius` is 0
+            or if every cube meets a wall.
+        from_margin: For a head, the bound from the margin and the spread of the values alone; NaN
+            for other models.
         radius: The radius of the cubes.
-        n_points: How many points there are.
+        n_points: The number of points.
 
     Examples:
         >>> from hardmax import AttentionHead
@@ -62,13 +66,14 @@ class ErrorCurves:
 def error_curves(
     model: ModelLike, x: ArrayLike, taus: ArrayLike, radius: float = 0.0
 ) -> ErrorCurves:
-    """Measure and certify the largest error over some points at several temperatures.
+    """Measure and certify the maximum error over given points at several temperatures.
 
     Args:
-        model: A head, a block, or a model with `soft`.
-        x: A point `(dim_in,)` or a batch `(n_points, dim_in)`.
+        model: A head, a block, or a model with a method `soft`.
+        x: A point of shape `(dim_in,)`, or a batch of shape `(n_points, dim_in)`.
         taus: The temperatures, above 0, shape `(n_taus,)`.
-        radius: If above 0, cubes of this radius are certified as well.
+        radius: The radius of cubes around the points on which the error is certified as well; 0 for
+            no cubes.
 
     Examples:
         >>> sign = AttentionHead(np.eye(1), [[-1.0], [1.0]], [[-1.0], [1.0]], np.eye(1))
@@ -87,10 +92,10 @@ def error_curves(
         raise ShapeMismatchError(f"`taus` must have shape (n_taus,); got {read.shape}.")
     for name, array in (("x", points), ("taus", read)):
         if not array.size:
-            raise EmptyInputError(f"`{name}` must hold at least one; got none.")
+            raise EmptyInputError(f"`{name}` must have at least one entry; got none.")
     temperatures = np.sort(np.atleast_1d(read))
     measured, certified, cubes, margins = np.full((4, len(temperatures)), np.nan)
-    soft = given if hasattr(given, "soft") else _Evaluated(network)
+    soft = given if hasattr(given, "soft") else _NetworkModel(network)
     with np.errstate(over="ignore", invalid="ignore"):
         hard = soft(points)
     for i, tau in enumerate(temperatures.tolist()):
@@ -115,8 +120,8 @@ def error_curves(
     )
 
 
-class _Evaluated:
-    """A network without a model around it."""
+class _NetworkModel:
+    """The interface of a model for a network."""
 
     def __init__(self, network: Any) -> None:
         self.network = network

@@ -1,8 +1,8 @@
-r"""What the hard network does at a point, or on a small cube around it, without any rounding.
+r"""Traces of the hard network at a point, on a small cube around it or on a cell, without rounding.
 
-At a point $x$ the streams are rational vectors; forms that tie exactly share their win, as in the
+At a point $x$ the streams are rational vectors, and forms that tie exactly are averaged, as in the
 hard network. On a cube $\{y : \|y - x\|_\infty \le \rho\}$ that no wall meets, all streams are
-affine, and a score is a form whose range over the cube is a ball about its value at $x$.
+affine, and the range of a score over the cube is a ball around its value at $x$.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -32,11 +32,11 @@ class HardLayer(NamedTuple):
 
     Attributes:
         layer: The layer.
-        winners: For each group the first winner, as an index among all forms of the layer.
-        tied: For each group all forms that win everywhere on the set, the winner among them.
+        winners: For each group, the first winner, as an index among all forms of the layer.
+        tied: For each group, all forms that win everywhere on the set, including the winner.
         scores: The score of every form.
-        gaps: For every form how far the winner of its group leads it, never negative; 0 exactly for
-            tied forms.
+        gaps: For every form, the nonnegative gap between the winner of its group and the form;
+            exactly 0 for tied forms.
     """
 
     layer: ArgmaxLayer
@@ -48,7 +48,7 @@ class HardLayer(NamedTuple):
 
 def point_trace(network: ArgmaxNetwork, point: FloatArray) -> Iterator[HardLayer]:
     """Yield the decisions at one point, layer by layer."""
-    # Forms that do not depend on their one coordinate: two of them coincide if they tie.
+    # These forms are constant in their only coordinate, so two of them coincide if they tie.
     constant = AffineMap(np.zeros((1, len(point))), point)
 
     def name(place: Place, scores: RationalForms) -> list[int]:
@@ -64,7 +64,7 @@ def cube_trace(
 ) -> Iterator[HardLayer | None]:
     """Yield the decisions on a cube around a point inside the cell of a signature.
 
-    Yields None and stops where a wall meets the cube.
+    If a wall of a layer meets the cube, yield None and stop.
     """
     coordinates = chart_forms(AffineMap.identity(network.dim_in))
     *centre, scale = (fmpz(int(x)) for x in homogeneous_points(point[np.newaxis])[0])
@@ -96,10 +96,10 @@ def cell_trace(
 
     Args:
         network: The network.
-        coordinates: The points of its input space as forms on the domain.
+        coordinates: The coordinates of the input space as forms on the domain.
         signature: The winners on the cell.
-        spread: The least and the largest value a form with integer coefficients takes on the cell,
-            or numbers below and above them.
+        spread: A function that returns lower and upper bounds on the values of a form with integer
+            coefficients on the cell.
     """
     for layer, scores, winners in exact_layers(network, coordinates, signature):
         unit = _unit(scores)
@@ -109,7 +109,7 @@ def cell_trace(
             return interval(arb(low) * unit, arb(high) * unit)
 
         def gap(row: _Row, unit: arb = unit) -> arb:
-            # A winner leads on the whole cell, whatever a larger set says.
+            # The gap is nonnegative on the cell, even if it is negative on a larger set.
             low, high = spread(row)
             return interval(arb(max(low, fmpq(0))) * unit, arb(high) * unit)
 

@@ -1,20 +1,21 @@
 r"""Certified distance of a soft network from the hard one, layer by layer.
 
-Let $z_l$ be the stream of the hard network and $z_l + e_l$ that of the soft one at the same input.
-The hard stream is known exactly (`hard_traces`); the error $e_l$ is enclosed in balls. A score
-$s_j$ with slope $S_j$ in the stream has error $\langle S_j, e\rangle$, so the winner $w$ of a group
-leads form $j$ in the soft network by
+Let $z_l$ be the stream of the hard network and $z_l + e_l$ the stream of the soft network at the
+same input. The hard stream is known exactly (`hard_traces`), and the error $e_l$ is enclosed in
+balls. A score $s_j$ with slope $S_j$ in the stream has error $\langle S_j, e\rangle$, so the winner
+$w$ of a group leads form $j$ in the soft network by
 
 $$G_j = g_j + \langle S_w - S_j, e\rangle, \qquad g_j = s_w - s_j \ge 0 .$$
 
 * A head has weights $p_j = e^{-G_j/\tau}/\sum_l e^{-G_l/\tau}$ and an error $\sum_j p_j (v_j -
-  v_w)$. Each $p_j$ is enclosed by taking the ends of the $G$ that favour it and those that do not;
-  the error never leaves the hull of the $v_j - v_w$, so a certificate is finite at any temperature.
-* A ReLU or maxout unit stays hard, and its output moves by exactly $\langle S_w, e\rangle + \max_j
-  (-G_j)$, which is $\langle S_w, e \rangle$ where the same form still wins.
+  v_w)$. Each $p_j$ is enclosed between its values at the most and the least favourable ends of the
+  $G$. The error is always in the convex hull of the $v_j - v_w$, so a certificate is finite at
+  every temperature.
+* A ReLU or maxout unit stays hard, and the error of its output is exactly $\langle S_w, e\rangle +
+  \max_j (-G_j)$. If the same form still wins, this is $\langle S_w, e \rangle$.
 
-Everything is rounded outward. At a point the balls hold rounding only, so the bound is the error
-itself to many digits; on a cube of inputs they hold the range of the margins too.
+All results are rounded outward. At a point the balls contain only rounding errors, so the bound is
+the error itself to many digits. On a cube of inputs they also contain the range of the margins.
 """
 
 from collections.abc import Iterator, Sequence
@@ -26,7 +27,7 @@ from flint import ctx
 
 from hardmax._ground.arguments import number, owned
 from hardmax._ground.display import html_card
-from hardmax.exact.directed_rounding import PRECISION, norm_bound, rounded_down, rounded_up
+from hardmax.exact.directed_rounding import PRECISION, norm_bound, round_down, round_up
 from hardmax.models.argmax import ArgmaxNetwork
 from hardmax.models.evaluation import cell_signature, read_temperatures
 from hardmax.models.model_arguments import read_model
@@ -40,23 +41,27 @@ from hardmax.typing import ArrayLike, BoolArray, FloatArray, ModelLike
 
 @dataclass(frozen=True, eq=False, repr=False)
 class SoftCertificate:
-    r"""What is certain about a soft network at some points, or on cubes around them.
+    r"""Certified bounds for a soft network at given points, or on cubes around them.
 
     Attributes:
-        taus: The temperature of each layer of the network; layers of units ignore theirs.
-        radius: Half the edge of the cubes; 0 means the points themselves.
-        lower: No output of soft minus hard is below this; shape `(n_points, dim_out)`.
-        upper: None is above this.
-        error: A bound on the Euclidean norm of soft minus hard; shape `(n_points,)`.
-        log_error: Its logarithm, which does not underflow; -inf where the two agree exactly.
-        heads: The `(layer, group)` of every head of the network.
-        rival_masses: The most weight each head of the soft network gives to keys other than the one
-            that wins in the hard network (and those that tie with it); shape `(n_points, n_heads)`.
-        margins: How far that key leads in the hard network, rounded down, 0 on a wall and `inf`
-            without rivals; shape `(n_points, n_heads)`.
-        units_agree: Whether every unit certainly has the same winner in both networks;
+        taus: The temperature of each layer of the network; layers of units ignore it.
+        radius: Half the edge length of the cubes; 0 if the bounds hold only at the points.
+        lower: Lower bounds on the soft output minus the hard output; shape `(n_points, dim_out)`.
+        upper: Upper bounds on the soft output minus the hard output; shape `(n_points, dim_out)`.
+        error: A bound on the Euclidean norm of the soft output minus the hard output; shape
             `(n_points,)`.
-        is_covered: False where a wall meets the cube; nothing is claimed there. `(n_points,)`.
+        log_error: The logarithm of `error`, which does not underflow; -inf if both outputs are
+            equal. Shape `(n_points,)`.
+        heads: The pair `(layer, group)` of every head of the network.
+        rival_masses: Upper bounds on the weight that each head of the soft network gives to keys
+            other than the winner of the hard network and the keys that tie with it; shape
+            `(n_points, n_heads)`.
+        margins: The margin of this winner in the hard network, rounded down. It is 0 on a wall, and
+            `inf` if there are no rivals. Shape `(n_points, n_heads)`.
+        units_agree: Whether every unit certainly has the same winner in both networks; shape
+            `(n_points,)`.
+        is_covered: False if a wall meets the cube; in this case nothing is certified. Shape
+            `(n_points,)`.
 
     Examples:
         >>> from hardmax import AttentionHead
@@ -92,30 +97,30 @@ class SoftCertificate:
 
     @property
     def masses(self) -> FloatArray:
-        """The least weight of the hard winner in each head, rounded down: `(n_points, n_heads)`."""
+        """Lower bounds on the weight of the hard winner in each head: `(n_points, n_heads)`."""
         return np.maximum(np.nextafter(1.0 - self.rival_masses, 0.0), 0.0)
 
     @property
     def bound(self) -> FloatArray:
-        """A bound on each output's |soft - hard|: shape `(n_points, dim_out)`."""
+        """A bound on |soft - hard| for each output; shape `(n_points, dim_out)`."""
         return np.maximum(np.abs(self.lower), np.abs(self.upper))
 
 
 def certify_soft(
     model: ModelLike, x: ArrayLike, tau: float | Sequence[float], radius: float = 0.0
 ) -> SoftCertificate:
-    r"""Certify how far the soft model is from the hard one.
+    r"""Certify the distance of the soft model from the hard one.
 
     Args:
         model: A model, as for `enumerate_regions`.
-        x: A point `(dim_in,)` or a batch `(n_points, dim_in)`.
-        tau: The temperature as for the model's `soft`: one number, or one for each block of a
-            `HardTransformer` (for each layer of another network).
-        radius: If above 0, the certificate holds for all inputs $y$ with $\|y - x\|_\infty \le
-            \rho$, provided they lie in one cell.
+        x: A point of shape `(dim_in,)`, or a batch of shape `(n_points, dim_in)`.
+        tau: The temperature, as for the method `soft` of the model: one number, or one number per
+            block of a `HardTransformer` (per layer of any other network).
+        radius: The radius $\rho \ge 0$. The certificate holds for all inputs $y$ with
+            $\|y - x\|_\infty \le \rho$, provided that they lie in one cell.
 
     Returns:
-        The certificate; arrays have one row for each point.
+        The certificate. Its arrays have one row for each point.
 
     Examples:
         >>> from hardmax import AttentionHead, Block
@@ -146,13 +151,13 @@ def certify_soft(
             result = passes(trace)
             if result is None:
                 continue
-            lower[i] = [rounded_down(ball) for ball in result.output]
-            upper[i] = [rounded_up(ball) for ball in result.output]
+            lower[i] = [round_down(ball) for ball in result.output]
+            upper[i] = [round_up(ball) for ball in result.output]
             size = norm_bound(result.output)
-            error[i] = rounded_up(size)
-            log_error[i] = -np.inf if size == 0 else rounded_up(size.log())
-            rivals[i] = [rounded_up(ball) for ball in result.rivals]
-            margins[i] = [np.inf if m is None else rounded_down(m) for m in result.margins]
+            error[i] = round_up(size)
+            log_error[i] = -np.inf if size == 0 else round_up(size.log())
+            rivals[i] = [round_up(ball) for ball in result.rivals]
+            margins[i] = [np.inf if m is None else round_down(m) for m in result.margins]
             agree[i], covered[i] = result.units_agree, True
     return SoftCertificate(
         tuple(taus), reach, owned(lower), owned(upper), owned(error), owned(log_error), heads,
@@ -175,7 +180,7 @@ def _traces(
 def layer_temperatures(
     model: Any, network: ArgmaxNetwork, tau: float | Sequence[float]
 ) -> list[float]:
-    """Read the temperatures of a model as its `soft` does: one for each layer of the network."""
+    """Return the temperature of each layer of a network, read as `soft` of the model reads it."""
     if not isinstance(model, HardTransformer):
         return read_temperatures(tau, len(network.layers), "layer")
     taus = read_temperatures(tau, len(model.blocks), "block")

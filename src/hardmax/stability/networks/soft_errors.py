@@ -1,4 +1,4 @@
-"""The error of the soft stream in balls, through one network: the engine of `certify_soft`."""
+"""Propagation of the error of the soft stream through a network in balls, for `certify_soft`."""
 
 from collections.abc import Iterable
 from typing import NamedTuple
@@ -11,18 +11,18 @@ from hardmax.models.argmax import AffineMap, ArgmaxLayer, ArgmaxNetwork
 from hardmax.stability.networks.hard_traces import HardLayer
 
 _THIN = 2.0**-30
-"""Weights known better than this need no comparison with the hull of the values."""
+"""Maximum radius of weights that need no comparison with the hull of the values."""
 
 
 class SoftErrors(NamedTuple):
-    """What an error pass found.
+    """The result of an error pass.
 
     Attributes:
-        output: Soft minus hard, for each output.
-        rivals: For each head a ball whose upper end is the most that keys other than the hard
-            winner can get.
-        margins: For each head its gap in the hard network; None without rivals.
-        units_agree: Whether every unit certainly has the same winner.
+        output: The soft output minus the hard output.
+        rivals: For each head, a ball whose upper end bounds the weight of all keys other than the
+            hard winner.
+        margins: For each head, its gap in the hard network; None if it has no rivals.
+        units_agree: Whether every unit certainly has the same winner in both networks.
     """
 
     output: list[arb]
@@ -31,8 +31,8 @@ class SoftErrors(NamedTuple):
     units_agree: bool
 
 
-class _Prepared:
-    """A layer's arrays as balls."""
+class _LayerBalls:
+    """The arrays of a layer in balls."""
 
     def __init__(self, layer: ArgmaxLayer) -> None:
         matrix, exponent = layer.exact_scores
@@ -43,11 +43,11 @@ class _Prepared:
         self._moved: dict[tuple[int, ...], list[list[arb]]] = {}
 
     def slope(self, form: int) -> arb_mat:
-        """The slope of one score in the stream, as a row."""
+        """Return the slope of one score in the stream, as a row."""
         return arb_mat(1, len(self.rows[form]), [arb(x) * self.unit for x in self.rows[form]])
 
     def gaps(self, winner: int, start: int, end: int) -> arb_mat:
-        """The slopes of winner minus form for all forms of a group, formed exactly."""
+        """Return the slopes of winner minus form for all forms of a group, formed exactly."""
         if (winner, start) not in self._gaps:
             best = self.rows[winner]
             table = [
@@ -58,7 +58,7 @@ class _Prepared:
         return self._gaps[winner, start]
 
     def moved(self, tied: list[int], start: int, end: int) -> list[list[arb]]:
-        """The values of a group minus the mean over the tied winners."""
+        """Return the values of a group minus the mean value of the tied winners."""
         key = (start, *tied)
         if key not in self._moved:
             mean = mean_row([self.values[j] for j in tied])
@@ -67,10 +67,10 @@ class _Prepared:
 
 
 class ErrorPass:
-    """Carries errors of the soft stream through a network at given temperatures.
+    """Propagates errors of the soft stream through a network at given temperatures.
 
-    An error is mapped without biases, and the queries are part of the gaps: of a step through a
-    layer the second half is left.
+    Errors are mapped without biases. The gaps already contain the queries, so only the second half
+    of each step through a layer remains.
     """
 
     def __init__(self, network: ArgmaxNetwork, taus: list[float]) -> None:
@@ -78,10 +78,10 @@ class ErrorPass:
         self._weights: dict[AffineMap, arb_mat] = {}
         self._numbers = Numbers(self._moved, _sums)
         self.taus = [arb(tau) for tau in taus]
-        self.prepared = [_Prepared(layer) for layer in network.layers]
+        self.prepared = [_LayerBalls(layer) for layer in network.layers]
 
     def __call__(self, trace: Iterable[HardLayer | None]) -> SoftErrors | None:
-        """Follow one trace of the hard network; None if it breaks off."""
+        """Propagate the error along a trace of the hard network; None if the trace ends early."""
         error: list[arb] | None = None
         rivals: list[arb] = []
         margins: list[arb | None] = []
@@ -114,10 +114,10 @@ class ErrorPass:
 
 
 class _Step:
-    """One layer at one point; `error` is None where soft and hard stream are the same."""
+    """One layer at one point; `error` is None if the soft and the hard stream are equal."""
 
     def __init__(
-        self, prepared: _Prepared, hard: HardLayer, error: list[arb] | None, tau: arb
+        self, prepared: _LayerBalls, hard: HardLayer, error: list[arb] | None, tau: arb
     ) -> None:
         self.prepared, self.hard, self.tau = prepared, hard, tau
         self.column = None if error is None else arb_mat(len(error), 1, error)
@@ -125,19 +125,19 @@ class _Step:
         self._gaps: dict[int, list[arb]] = {}
 
     def contribution(self, group: int) -> list[arb]:
-        """Soft minus hard of what a group contributes to its block."""
+        """Return the soft contribution of a group to its block minus the hard one."""
         layer = self.hard.layer
         if layer.is_table[group] and self.tau > 0:
-            return self._softened(group)
+            return self._soften(group)
         if self.column is None:
             self.rivals = arb(0)
             return []
         if layer.passes_maximum[group]:
             return [self._winner_error(group) + _largest([-g for g in self.gaps(group)])]
-        return self._decided(group)
+        return self._bound_hard_error(group)
 
     def gaps(self, group: int) -> list[arb]:
-        """The $G_j$ of a group: how far the hard winner leads in the soft network."""
+        """Return the gaps $G_j$ of a group: hard winner minus each form, in the soft network."""
         if group not in self._gaps:
             start, end = self._forms(group)
             gaps = self.hard.gaps[start:end]
@@ -148,17 +148,17 @@ class _Step:
         return self._gaps[group]
 
     def margin(self, group: int) -> arb | None:
-        """The least gap of a head's winner in the hard network, 0 on a wall."""
+        """Return the smallest gap of a head's winner in the hard network, 0 on a wall."""
         start, end = self._forms(group)
         tied = self.hard.tied[group]
         rows = self.prepared.rows
         rivals = [self.hard.gaps[j] for j in range(start, end) if j not in tied]
-        # Forms that tie without being copies are rivals that any change of the stream separates.
+        # Forms that tie without being copies are rivals: a change of the stream separates them.
         rivals += [arb(0) for j in tied if rows[j] != rows[tied[0]]]
         return _smallest(rivals) if rivals else None
 
     def keeps_winner(self, group: int) -> bool:
-        """Say whether the hard winner of a group certainly wins in the soft network."""
+        """Return whether the hard winner of a group certainly wins in the soft network."""
         if self.column is None:
             return True
         start, _ = self._forms(group)
@@ -174,7 +174,7 @@ class _Step:
     def _winner_error(self, group: int) -> arb:
         return (self.prepared.slope(self.hard.winners[group]) * self.column)[0, 0]
 
-    def _softened(self, group: int) -> list[arb]:
+    def _soften(self, group: int) -> list[arb]:
         start, end = self._forms(group)
         tied = self.hard.tied[group]
         low, high = _exponentials(self.gaps(group), self.tau)
@@ -200,8 +200,8 @@ class _Step:
         columns = zip(*moved, strict=True)
         return [_within(r, list(c)) for r, c in zip(result, columns, strict=True)]
 
-    def _decided(self, group: int) -> list[arb]:
-        """A group that stays hard: every form that may win now, against those that did."""
+    def _bound_hard_error(self, group: int) -> list[arb]:
+        """Enclose the error of a group that stays hard, over all forms that can win."""
         start, _ = self._forms(group)
         layer, values = self.hard.layer, self.prepared.values
         gaps = self.gaps(group)
@@ -229,10 +229,10 @@ class _Step:
 
 
 def _exponentials(gaps: list[arb], tau: arb) -> tuple[list[arb], list[arb]]:
-    r"""Lower and upper ends of the $e^{-G/\tau}$, all divided by a common factor.
+    r"""Return lower and upper bounds on $e^{-G/\tau}$, all divided by a common factor.
 
-    The ends of the gaps are divided one by one: the radius of a ball has few digits, and a gap
-    that begins at 0 would begin below it.
+    The ends of the gaps are divided separately, because the radius of a ball has few digits and a
+    gap with lower end 0 would become negative.
     """
     least, most = ([(-end / tau) for end in ends] for ends in _ends(gaps))
     shift = _largest([t.upper() for t in most])
@@ -242,12 +242,12 @@ def _exponentials(gaps: list[arb], tau: arb) -> tuple[list[arb], list[arb]]:
 
 
 def _ends(balls: list[arb]) -> tuple[list[arb], list[arb]]:
-    """The upper and the lower ends of balls."""
+    """Return the upper and the lower ends of balls."""
     return [ball.upper() for ball in balls], [ball.lower() for ball in balls]
 
 
 def _share(low: arb, high: arb, low_total: arb, high_total: arb) -> arb:
-    """Enclose one exponential over the sum of all."""
+    """Enclose the ratio of one exponential to the sum of all."""
     least = low / (low + (high_total - high).nonnegative_part())
     most = high / (high + (low_total - low).nonnegative_part())
     weight = (least if low > 0 else arb(0)).union(most)
@@ -255,7 +255,7 @@ def _share(low: arb, high: arb, low_total: arb, high_total: arb) -> arb:
 
 
 def _within(ball: arb, hull: list[arb]) -> arb:
-    """Cut a ball down to the hull of others, in which the number is known to lie."""
+    """Intersect a ball with the hull of other balls that is known to contain the number."""
     low, high = _smallest(hull).lower(), _largest(hull).upper()
     low, high = low.max(ball.lower()).lower(), high.min(ball.upper()).upper()
     return low.union(high)

@@ -1,39 +1,43 @@
-r"""How far the softmax-weighted mean of numbers is below their maximum: sharp bounds.
+r"""Sharp bounds on the difference between a maximum and the softmax-weighted mean.
 
 **Lemma.** For $z \in \mathbb{R}^n$ and $p = \mathrm{softmax}(z/\tau)$
 
 $$0 \le \max z - \langle p, z\rangle \le \tau\,\omega_n, \qquad
   \omega_n = W_0\bigl(\tfrac{n-1}e\bigr),$$
 
-with equality at $z = (0, -\tau(1+\omega_n), \dots)$. If the largest leads by $\delta$, the gap is
-at most $\tau\frac{(n-1)te^{-t}}{1+(n-1)e^{-t}}$ with $t = \max(\delta/\tau, 1+\omega_n)$, again
-sharp.
+with equality at $z = (0, -\tau(1+\omega_n), \dots)$. If the largest number leads by at least
+$\delta$, the difference is at most $\tau\frac{(n-1)te^{-t}}{1+(n-1)e^{-t}}$ with
+$t = \max(\delta/\tau, 1+\omega_n)$. This bound is sharp too.
 
-*Proof.* Let $\max z = z_1 = 0$, $z_j = -\tau t_j$. The gap is $\tau g$, $g = \sum t_je^{-t_j}/(1 +
-\sum e^{-t_j})$, and $g \ge \lambda$ iff $\sum_j (t_j-\lambda)e^{-t_j} \ge \lambda$. Each term is
-largest at $t_j = 1 + \lambda$, where it is $e^{-1-\lambda}$, and falls after; so $\lambda$ can be
-reached iff $(n-1)e^{-1-\lambda} \ge \lambda$, that is $\lambda e^\lambda \le (n-1)/e$. If all $t_j
-\ge \delta/\tau \ge 1 + \lambda$ the best choice is $t_j = \delta/\tau$. $\square$
+*Proof.* Let $\max z = z_1 = 0$ and $z_j = -\tau t_j$. The difference is $\tau g$ with
+$g = \sum t_je^{-t_j}/(1 + \sum e^{-t_j})$, and $g \ge \lambda$ if and only if
+$\sum_j (t_j-\lambda)e^{-t_j} \ge \lambda$. Each term is largest at $t_j = 1 + \lambda$, where it is
+$e^{-1-\lambda}$, and decreases afterwards. Hence $\lambda$ can be reached if and only if
+$(n-1)e^{-1-\lambda} \ge \lambda$, that is, $\lambda e^\lambda \le (n-1)/e$. If all
+$t_j \ge \delta/\tau \ge 1 + \lambda$, the best choice is $t_j = \delta/\tau$. $\square$
 """
 
 from flint import arb
 
 from hardmax.exact.directed_rounding import (
-    evaluated,
+    evaluate,
     read_broadcast,
     read_counts,
-    rounded_up,
+    round_up,
 )
 from hardmax.typing import ArrayLike, FloatArray
 
 
 def soft_mean_gap(n: ArrayLike, tau: ArrayLike, margin: ArrayLike = 0.0) -> FloatArray:
-    r"""Return the largest $\max z - \langle\mathrm{softmax}(z/\tau), z\rangle$, rounded up.
+    r"""Return the maximum of $\max z - \langle\mathrm{softmax}(z/\tau), z\rangle$, rounded up.
+
+    The maximum is over all vectors $z$ of $n$ numbers of which the largest leads by at least
+    $\delta$.
 
     Args:
-        n: How many numbers there are, at least 1.
-        tau: The temperature, above 0.
-        margin: The gap $\delta \ge 0$ of the largest.
+        n: The number of entries of $z$, at least 1.
+        tau: The temperature $\tau > 0$.
+        margin: The margin $\delta \ge 0$ of the largest number over the others.
 
     Examples:
         >>> soft_mean_gap([1, 2, 3, 8], 1.0).round(5).tolist()
@@ -44,7 +48,7 @@ def soft_mean_gap(n: ArrayLike, tau: ArrayLike, margin: ArrayLike = 0.0) -> Floa
     arrays = read_broadcast(
         {"n": (read_counts("n", n), 1, True), "tau": (tau, 0, False), "margin": (margin, 0, True)}
     )
-    return evaluated(_gap, rounded_up, *arrays)
+    return evaluate(_gap, round_up, *arrays)
 
 
 def _gap(n: arb, tau: arb, margin: arb) -> arb:
