@@ -1,8 +1,8 @@
-"""Exact decisions about float64 data: filtered floats first, integers as the last word.
+"""Exact decisions about float64 data: floats with proven error bounds, then exact integers.
 
-From the bottom up: `dyadic` (float64 as scaled integers), `rounding` (what float64 promises, three
-lemmas), `decisions` (which stage decided), `exact_forms` (composed forms), `winners` (exact answers
-for batches, in three stages), `limbs` (integers as rows of floats).
+From the bottom up: `dyadic` (float64 as scaled integers), `rounding` (three lemmas on float64
+arithmetic), `decisions` (counters of the stage that decided), `exact_forms` (composed forms),
+`winners` (exact results for batches, in three stages), `limbs` (numbers as sums of floats).
 """
 
 from hardmax._ground.public_names import attach

@@ -1,4 +1,4 @@
-"""Matrices of balls: stored arrays read exactly, differences, norms with proven upper ends."""
+"""Matrices of balls: exact conversion of arrays, differences, and proven bounds on norms."""
 
 from collections.abc import Sequence
 
@@ -13,13 +13,13 @@ _SQUARINGS = 3
 
 
 def ball_matrix(array: FloatArray) -> arb_mat:
-    """Read a 2-D float64 array without rounding."""
+    """Convert a 2-D float64 array to balls without rounding."""
     integers, exponent = integer_matrix(np.ascontiguousarray(array))
     return arb_mat(integers) * (arb(2) ** exponent)
 
 
 def rows_of(matrix: arb_mat) -> list[list[arb]]:
-    """Return the rows as lists."""
+    """Return the rows of a matrix as lists."""
     rows: list[list[arb]] = matrix.tolist()
     return rows
 
@@ -35,7 +35,7 @@ def differences(rows: Sequence[Sequence[arb]], origin: Sequence[arb]) -> list[li
 
 
 def mean_row(rows: Sequence[Sequence[arb]]) -> list[arb]:
-    """Return the mean of some rows; of one row, the row itself."""
+    """Return the mean of the rows; a single row is returned unchanged."""
     if len(rows) == 1:
         return list(rows[0])
     return [sum(column, arb(0)) / len(rows) for column in zip(*rows, strict=True)]
@@ -47,7 +47,7 @@ def norms(rows: Sequence[Sequence[arb]]) -> list[arb]:
 
 
 def largest(balls: Sequence[arb]) -> arb:
-    """Return the maximum of balls, 0 if there is none."""
+    """Return the maximum of the balls and 0."""
     best = arb(0)
     for ball in balls:
         best = best.max(ball)
@@ -57,8 +57,9 @@ def largest(balls: Sequence[arb]) -> arb:
 def spectral_norm_bound(matrix: arb_mat) -> arb:
     r"""Return the Schatten norm $\|J\|_{S_{32}}$: at least $\|J\|_2$, at most $\rho^{1/32}\|J\|_2$.
 
-    Here $\rho$ is the rank. With $A = JJ^\top$ it is $\|A^8\|_F^{1/16}$: three squarings of the
-    smaller of the two Gram matrices, each brought to size 1 so that no ball loses its digits.
+    Here $\rho$ is the rank. With $A = JJ^\top$ the norm is $\|A^8\|_F^{1/16}$. It is computed by
+    three squarings of the smaller of the two Gram matrices, which is scaled to norm 1 before each
+    squaring, so that no ball loses digits.
     """
     transposed = matrix.transpose()
     wide = matrix.nrows() <= matrix.ncols()

@@ -1,4 +1,4 @@
-"""Which stage decided: the counters that go with every exact answer."""
+"""The stages of exact decisions, and counters of the decisions of each stage."""
 
 from dataclasses import dataclass
 from typing import Literal, get_args
@@ -7,18 +7,22 @@ from hardmax._ground.arguments import choice
 from hardmax._ground.display import html_card
 
 Stage = Literal["filtered", "expanded", "rational"]
-"""Where a decision starts. `"filtered"`: floats with a proven bound, then the rest. `"expanded"`:
-skip the filter. `"rational"`: big integers only, the all-exact mode. The answer is the same."""
+"""The first stage of a decision: `"filtered"` (floats with a proven error bound, then the other
+stages), `"expanded"` (without the filter) or `"rational"` (only integers of any size). The result
+does not depend on it."""
 
 
 @dataclass
 class Decisions:
-    """How many decisions each stage took; pass one in, and calls add to it.
+    """Counters of the decisions of each stage.
+
+    Functions with an argument of this type add their decisions to it.
 
     Attributes:
-        filtered: Decided by float64 and a proven error bound.
-        expanded: Decided by the compiled exact stage, sums of non-overlapping floats.
-        rational: Decided by integers of any size.
+        filtered: The number of decisions by float64 with a proven error bound.
+        expanded: The number of decisions by the compiled exact stage, which uses sums of
+            non-overlapping floats.
+        rational: The number of decisions by integers of any size.
 
     Examples:
         >>> Decisions(filtered=5) + Decisions(filtered=1, rational=2)
@@ -35,7 +39,7 @@ class Decisions:
 
     @property
     def total(self) -> int:
-        """All decisions together."""
+        """The total number of decisions."""
         return self.filtered + self.expanded + self.rational
 
     def __add__(self, other: "Decisions") -> "Decisions":
@@ -55,6 +59,6 @@ class Decisions:
 
 
 def starting_stage(start: Stage) -> int:
-    """Check `start`; return its place in the order of the stages, 0, 1 or 2."""
+    """Validate `start` and return its position in the order of the stages: 0, 1 or 2."""
     stages = get_args(Stage)
     return stages.index(choice("start", start, stages))

@@ -1,9 +1,9 @@
-r"""From balls of interval arithmetic to floats that are certainly on the right side.
+r"""Directed rounding of balls of interval arithmetic to float64.
 
-Every certificate of this package is computed with balls (python-flint's `arb`: a midpoint and a
-radius that covers all rounding) and leaves as a float64 rounded outward. Balls have exponents of
-any size, so $e^{-10^4}$ is an ordinary number until the last step; there a bound that underflows
-becomes the smallest positive float64, which is still a bound.
+Certified numbers are computed with balls (`arb` of python-flint: a midpoint, and a radius that
+covers all rounding errors) and rounded outward to float64 at the end. Balls have exponents of any
+size, so $e^{-10^4}$ is an ordinary number until the last step. There, an upper bound that
+underflows becomes the smallest positive float64, which is still a bound.
 """
 
 import math
@@ -17,11 +17,11 @@ from hardmax.errors import ArgumentError, DtypeError, ShapeMismatchError
 from hardmax.typing import ArrayLike, FloatArray
 
 PRECISION = 192
-"""Bits of the midpoints: float64 inputs, squared, with digits to spare after cancellation."""
+"""Bits of the midpoints: enough for squared float64 inputs, with a reserve for cancellation."""
 
 
 def round_up(ball: arb) -> float:
-    """Return a float64 that is at least every number of the ball; inf if it has no bound.
+    """Return a float64 that is at least every number in the ball; inf if there is no bound.
 
     Examples:
         >>> round_up(arb(1) / 10), round_up(arb(-20000).exp()), round_up(arb(0))
@@ -37,14 +37,14 @@ def round_up(ball: arb) -> float:
 
 
 def round_down(ball: arb) -> float:
-    """Return a float64 that is at most every number of the ball; -inf if it has no bound."""
+    """Return a float64 that is at most every number in the ball; -inf if there is no bound."""
     return -round_up(-ball)
 
 
 def evaluate(
     formula: Callable[..., arb], rounding: Callable[[arb], float], *arrays: FloatArray
 ) -> FloatArray:
-    """Apply a formula on balls to broadcast float64 arrays, each result rounded the same way."""
+    """Evaluate a formula in balls on broadcast float64 arrays, and round each result."""
     shape = np.broadcast_shapes(*(array.shape for array in arrays))
     columns = [np.broadcast_to(array, shape).ravel().tolist() for array in arrays]
     result = np.empty(math.prod(shape))
@@ -57,10 +57,10 @@ def evaluate(
 def read_broadcast(
     limits: dict[str, tuple[ArrayLike, float, bool]],
 ) -> list[FloatArray]:
-    """Read arrays by name that must broadcast together, each with its lower limit.
+    """Read named arrays that must broadcast together, each with its own lower limit.
 
     Args:
-        limits: For each name the value, the limit, and whether the limit itself is allowed.
+        limits: For each name, the value, the lower limit, and whether the limit itself is allowed.
     """
     read = []
     for name, (value, limit, allowed) in limits.items():
@@ -80,25 +80,26 @@ def read_broadcast(
 
 
 def read_counts(name: str, value: ArrayLike) -> FloatArray:
-    """Read whole numbers, at least 1, as float64."""
+    """Read an array of integers, at least 1, as float64."""
     array = floats_any_shape(name, value)
     if (array != np.floor(array)).any():
-        raise DtypeError(f"`{name}` must hold whole numbers; got {array.ravel().tolist()[0]}.")
+        wrong = array[array != np.floor(array)].flat[0]
+        raise DtypeError(f"`{name}` must hold integers; got {wrong}.")
     if (array < 1).any():
         raise ArgumentError(f"`{name}` must be at least 1; got {float(array.min()):g}.")
     return array
 
 
 def norm_bound(entries: Iterable[arb]) -> arb:
-    """Return a bound on the 2-norm of every vector in the balls, sharp for thin ones."""
+    """Return a bound on the 2-norm of every vector in the balls, sharp for balls of radius 0."""
     return sum((entry.abs_upper() ** 2 for entry in entries), arb(0)).upper().sqrt()
 
 
 def interval(low: arb, high: arb) -> arb:
-    """Return a ball from the lower end of one to the upper end of another, or a little further up.
+    """Return a ball from the lower end of `low` to the upper end of `high`, or slightly above.
 
-    The radius of a ball has thirty binary digits, so a ball between two numbers sticks out at both
-    ends; here only at the upper one.
+    The radius of a ball has thirty binary digits, so a ball that covers an interval usually exceeds
+    it at both ends. This ball exceeds it only at the upper end.
 
     Examples:
         >>> ball = interval(arb(0), arb(1) / 3)

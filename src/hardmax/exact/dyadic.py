@@ -1,9 +1,8 @@
-r"""Float64 arrays as what they are: integers times a power of two.
+r"""Exact conversion between float64 arrays and integers times a power of two.
 
-Every finite float64 is a dyadic rational $m \cdot 2^e$, and sums and products of dyadics are
-dyadic. An exact computation therefore runs on integers with one common exponent, which is several
-times faster than on fractions. This is the bottom of the exact stack: `exact_forms` composes on
-top of it, `signs`, `winners` and `determinants` decide on top of that.
+Every finite float64 is a dyadic rational $m \cdot 2^e$, and sums and products of dyadic rationals
+are dyadic. Exact computations can therefore use integers with one common exponent, which is several
+times faster than using fractions. All other exact modules build on this one.
 """
 
 import math
@@ -21,16 +20,16 @@ from hardmax.typing import FloatArray, IntArray, WideArray
 _MANTISSA_BITS = 53
 _INT64_BITS = 62
 _LOWEST_EXPONENT = -1074
-"""The spacing of the subnormals is two to this power."""
+"""Subnormal numbers are multiples of two to this power."""
 
 
 @dataclass(frozen=True, eq=False)
 class ScaledIntegers:
-    r"""The array $m \cdot 2^e$ with integer entries and one exponent.
+    r"""An array $m \cdot 2^e$ with integers $m$ and one common exponent $e$.
 
     Attributes:
-        integers: The $m$: Python integers in an object array of any shape.
-        exponent: The $e$, the same for every entry.
+        integers: The integers $m$, as Python integers in an object array of any shape.
+        exponent: The common exponent $e$.
 
     Examples:
         >>> ScaledIntegers(np.array([3, -8], dtype=object), -2)
@@ -47,7 +46,7 @@ class ScaledIntegers:
 def scaled_integers(array: FloatArray) -> ScaledIntegers:
     """Write a finite float64 array as integers times the largest common power of two.
 
-    The exponent is 0 when every entry is zero. The two zeros of float64 are one number here.
+    The exponent is 0 if every entry is zero. Both zeros of float64 become the integer 0.
 
     Raises:
         NonFiniteError: If an entry is NaN or infinite.
@@ -66,10 +65,10 @@ def scaled_integers(array: FloatArray) -> ScaledIntegers:
 
 
 def scaled_rows(array: FloatArray) -> tuple[WideArray, IntArray]:
-    """Write each row of a 2-D array as integers times its own largest power of two.
+    """Write each row of a 2-D array as integers times the largest power of two for that row.
 
-    Rows that matter only up to a positive factor (a point in homogeneous coordinates, a row of a
-    determinant) stay short this way, however different their scales.
+    This keeps the integers short even if the rows have very different scales. It is useful for rows
+    that matter only up to a positive factor, such as points in homogeneous coordinates.
 
     Returns:
         The integers, an object array of the same shape, and the exponents, shape `(n_rows,)`.
@@ -90,10 +89,10 @@ def scaled_rows(array: FloatArray) -> tuple[WideArray, IntArray]:
 
 
 def homogeneous_points(points: FloatArray) -> WideArray:
-    r"""Write each point $x$ as integers proportional to $(x, 1)$, by a positive factor.
+    r"""Write each point $x$ as integers that are a positive multiple of $(x, 1)$.
 
-    The same positive factor for all coordinates of a point changes no sign of a form and no order
-    of two forms there.
+    A positive factor common to all coordinates of a point changes neither the sign of a form nor
+    the order of two forms at that point.
 
     Examples:
         >>> homogeneous_points(np.array([[0.5, -3.0], [8.0, 4.0]])).tolist()
@@ -106,7 +105,7 @@ def homogeneous_points(points: FloatArray) -> WideArray:
 def lowest_bits(array: FloatArray) -> IntArray:
     r"""Return for each entry $x$ the largest $e$ with $x \in 2^e \mathbb{Z}$.
 
-    Zero lies on every grid; its answer is the largest int64.
+    For zero, which is in every $2^e \mathbb{Z}$, the result is the largest int64.
 
     Examples:
         >>> lowest_bits(np.array([1.0, 0.75, 96.0, -5e-324])).tolist()
@@ -117,7 +116,7 @@ def lowest_bits(array: FloatArray) -> IntArray:
 
 
 def rationals(array: FloatArray) -> WideArray:
-    """Return the same numbers as `fractions.Fraction`, in an object array of the same shape.
+    """Convert an array to an object array of `fractions.Fraction` with the same values and shape.
 
     Examples:
         >>> rationals(np.array([0.5, -0.0])).tolist()
@@ -128,14 +127,14 @@ def rationals(array: FloatArray) -> WideArray:
 
 
 def nearest_quotient(numerator: int, denominator: int) -> float:
-    """Divide integers and round once; infinite beyond the largest float64.
+    """Return the float64 nearest to a quotient of integers; infinite beyond the float64 range.
 
-    Ties go to even and subnormals are rounded once: Python's division of integers is correctly
-    rounded. Whoever cannot go on with an infinity asks for it.
+    The division of Python integers is correctly rounded: ties go to even, and subnormal results are
+    rounded only once. Callers must check for infinity if they cannot handle it.
 
     Args:
         numerator: Any integer.
-        denominator: A positive one.
+        denominator: A positive integer.
 
     Examples:
         >>> nearest_quotient(1, 3), nearest_quotient(-(10**400), 3)
@@ -148,7 +147,7 @@ def nearest_quotient(numerator: int, denominator: int) -> float:
 
 
 def nearest_float(value: Any) -> float:
-    """Round an integer or a rational, of Python or of flint, as `nearest_quotient` does.
+    """Round an integer or rational of Python or flint in the same way as `nearest_quotient`.
 
     Examples:
         >>> nearest_float(Fraction(1, 3)), nearest_float(2**60 + 1)
@@ -163,7 +162,7 @@ def nearest_float(value: Any) -> float:
 
 
 def nearest_floats(exact: WideArray) -> FloatArray:
-    """Round an object array of integers or rationals, each as `nearest_float` does.
+    """Round each entry of an object array of integers or rationals with `nearest_float`.
 
     Examples:
         >>> nearest_floats(np.array([Fraction(1, 3), 2**60 + 1], dtype=object)).tolist()
@@ -174,7 +173,7 @@ def nearest_floats(exact: WideArray) -> FloatArray:
 
 
 def nearest_quotients(numerators: WideArray, denominators: WideArray | int) -> FloatArray:
-    """Divide arrays of integers that broadcast together, each as `nearest_quotient` does.
+    """Apply `nearest_quotient` to arrays of integers that broadcast together.
 
     Examples:
         >>> nearest_quotients(np.array([1, -(10**400)], dtype=object), 3).tolist()
@@ -185,7 +184,7 @@ def nearest_quotients(numerators: WideArray, denominators: WideArray | int) -> F
 
 
 def nearest_of_scaled(scaled: ScaledIntegers) -> tuple[FloatArray, bool]:
-    r"""Round every $m \cdot 2^e$ as `nearest_quotient` does, and say whether all were exact.
+    r"""Round every $m \cdot 2^e$ to float64; also return whether no entry was rounded.
 
     Examples:
         >>> values, exact = nearest_of_scaled(ScaledIntegers(np.array([3, -8], dtype=object), -2))
@@ -196,7 +195,7 @@ def nearest_of_scaled(scaled: ScaledIntegers) -> tuple[FloatArray, bool]:
     """
     integers, exponent = scaled.integers, scaled.exponent
     if exponent >= _LOWEST_EXPONENT and _bits(integers) <= _INT64_BITS:
-        # The conversion rounds once; a result it had to round is normal, so `ldexp` is exact.
+        # The conversion rounds once. A rounded result is a normal number, so `ldexp` is exact.
         narrow = integers.astype(np.int64)
         mantissa = narrow.astype(np.float64)
         with np.errstate(over="ignore"):
@@ -216,7 +215,10 @@ def nearest_of_scaled(scaled: ScaledIntegers) -> tuple[FloatArray, bool]:
 
 
 def integer_matrix(array: FloatArray) -> tuple[fmpz_mat, int]:
-    """Write a 2-D float64 array as a flint integer matrix and the exponent of its scale.
+    """Write a 2-D float64 array as a flint integer matrix times a power of two.
+
+    Returns:
+        The matrix and the exponent of the power of two.
 
     Examples:
         >>> integer_matrix(np.array([[0.5, 1.0]]))
@@ -228,27 +230,27 @@ def integer_matrix(array: FloatArray) -> tuple[fmpz_mat, int]:
 
 
 def matrix_integers(matrix: fmpz_mat, exponent: int) -> ScaledIntegers:
-    """Read a flint integer matrix back as an object array of Python integers."""
+    """Convert a flint integer matrix to an object array of Python integers."""
     entries = np.empty(matrix.nrows() * matrix.ncols(), dtype=object)
     entries[:] = [int(entry) for entry in matrix.entries()]
     return ScaledIntegers(entries.reshape(matrix.nrows(), matrix.ncols()), exponent)
 
 
 def fraction(value: fmpq | fmpz | int) -> Fraction:
-    """Turn a flint rational (or an integer) into a `fractions.Fraction`."""
+    """Convert a flint rational (or an integer) to a `fractions.Fraction`."""
     if isinstance(value, fmpq):
         return Fraction(int(value.p), int(value.q))
     return Fraction(int(value))
 
 
 def round_below(value: Fraction) -> float:
-    """Round a fraction down to a float64; beyond the largest float, to that."""
+    """Round a fraction down to a float64; larger fractions give the largest float64."""
     nearest = nearest_float(value)
     return nearest if nearest <= value else math.nextafter(nearest, -math.inf)
 
 
 def root_below(square: Fraction) -> float:
-    """Round the square root of a number that is not negative down to a float64.
+    """Round the square root of a nonnegative number down to a float64.
 
     Examples:
         >>> root_below(Fraction(1, 4)), root_below(Fraction(10) ** 800)
@@ -258,14 +260,16 @@ def root_below(square: Fraction) -> float:
     """
     if not square:
         return 0.0
-    # Enough bits that the integer root is right to more digits than a float64 has.
+    # Use enough bits for the integer root to be more precise than a float64.
     shift = 2 * max(0, 64 - (square.numerator.bit_length() - square.denominator.bit_length()) // 2)
     root = math.isqrt((square.numerator << shift) // square.denominator)
     return round_below(Fraction(root, 1 << shift // 2))
 
 
 def float_parts(value: Fraction) -> list[float] | None:
-    """Write a dyadic rational as a sum of floats, largest first; None if it is not one.
+    """Write a dyadic rational as a sum of floats, largest first.
+
+    The result is None if `value` is not a finite sum of floats.
 
     Examples:
         >>> float_parts(Fraction(1) + Fraction(1, 2**60)), float_parts(Fraction(1, 3))
@@ -288,7 +292,7 @@ def float_parts(value: Fraction) -> list[float] | None:
 
 
 def _odd_parts(array: FloatArray) -> tuple[IntArray, IntArray]:
-    """Write each entry as an odd integer times a power of two; zero as zero times one."""
+    """Write each nonzero entry as an odd integer times a power of two; zero has exponent 0."""
     significand, exponent = np.frexp(array)
     mantissa = np.asarray(np.ldexp(significand, _MANTISSA_BITS)).astype(np.int64)
     # frexp reads the position of a single bit exactly; log2 need not.
@@ -300,7 +304,7 @@ def _odd_parts(array: FloatArray) -> tuple[IntArray, IntArray]:
 
 
 def _shifted(odd: IntArray, shift: IntArray) -> WideArray:
-    """Return `odd << shift` as Python integers, in int64 first where nothing can overflow."""
+    """Return `odd << shift` as Python integers, computed in int64 if nothing can overflow."""
     # The odd part of a float64 is a float64, so this is exact; it may be infinite.
     with np.errstate(over="ignore"):
         largest = np.ldexp(np.abs(odd).astype(np.float64), shift).max(initial=0.0)

@@ -1,7 +1,7 @@
 r"""Affine forms composed without rounding, as integers times a power of two.
 
-The composition of forms with float64 coefficients through layers with float64 weights has dyadic
-coefficients, and here they are, every bit of them.
+Composing forms with float64 coefficients through layers with float64 weights gives dyadic
+coefficients, which this module represents exactly.
 """
 
 from dataclasses import dataclass
@@ -27,9 +27,9 @@ class ExactForms:
     r"""The affine forms $x \mapsto \langle a_j, x \rangle + c_j$ with $(a_j, c_j) = m_j \cdot 2^e$.
 
     Attributes:
-        matrix: The integer rows $m_j$, a flint matrix of shape `(n_forms, dim + 1)`, the offset
-            last.
-        exponent: The $e$ they share.
+        matrix: The integer rows $m_j$ with the offset in the last column, as a flint matrix of
+            shape `(n_forms, dim + 1)`.
+        exponent: The common exponent $e$.
 
     Examples:
         Two forms that float64 cannot tell apart:
@@ -59,7 +59,7 @@ class ExactForms:
 
     @staticmethod
     def stored(forms: AffineForms) -> "ExactForms":
-        """Read stored forms, which are exact as they stand."""
+        """Convert forms with float64 coefficients exactly."""
         return ExactForms(*integer_matrix(np.column_stack([forms.slopes, forms.offsets])))
 
     @property
@@ -68,7 +68,7 @@ class ExactForms:
         return matrix_integers(self.matrix, self.exponent).integers
 
     def first_coinciding(self) -> IntArray:
-        """Return for each form the first index of a form equal to it, shape `(n_forms,)`.
+        """Return for each form the smallest index of an equal form; shape `(n_forms,)`.
 
         Examples:
             >>> forms = ExactForms.stored(AffineForms([[1.0], [2.0], [1.0]], [0.0, 0.0, 0.0]))
@@ -84,7 +84,7 @@ class ExactForms:
         """Return the nearest forms with float64 coefficients.
 
         Raises:
-            NonFiniteError: If a coefficient lies beyond the largest float64.
+            NonFiniteError: If a coefficient is outside the range of float64.
         """
         table = nearest_of_scaled(ScaledIntegers(self.integers, self.exponent))[0]
         return AffineForms(table[:, :-1], table[:, -1])

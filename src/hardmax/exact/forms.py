@@ -1,4 +1,4 @@
-"""Affine forms: the scores of a head, the two sides of a ReLU, the pieces of a maxout unit."""
+"""Affine forms: the scores of a head, the two forms of a ReLU, the pieces of a maxout unit."""
 
 from dataclasses import dataclass
 
@@ -13,12 +13,12 @@ from hardmax.typing import FloatArray
 class AffineForms:
     r"""The affine forms $x \mapsto \langle a_j, x \rangle + c_j$.
 
-    The library's primitive object: in a group of forms the largest wins. The entries are float64
-    and mean exactly the dyadic rationals they store.
+    This is the basic object of the library: in a group of forms the largest wins. The coefficients
+    are float64 numbers and are treated as exact dyadic rationals.
 
     Attributes:
-        slopes: The $a_j$, shape `(n_forms, dim)`, one form per row.
-        offsets: The $c_j$, shape `(n_forms,)`.
+        slopes: The slopes $a_j$, shape `(n_forms, dim)`, one form per row.
+        offsets: The offsets $c_j$, shape `(n_forms,)`.
 
     Examples:
         >>> absolute_value = AffineForms([[1.0], [-1.0]], [0.0, 0.0])
@@ -41,15 +41,15 @@ class AffineForms:
 
     @property
     def n_forms(self) -> int:
-        """How many forms compete."""
+        """The number of forms."""
         return int(self.slopes.shape[0])
 
     @property
     def dim(self) -> int:
-        """The dimension of the space they are defined on."""
+        """The dimension of the space on which the forms are defined."""
         return int(self.slopes.shape[1])
 
     def __call__(self, points: FloatArray) -> FloatArray:
-        """Evaluate every form at every row of `points`: shape `(n_points, n_forms)`, rounded."""
+        """Evaluate every form at every row of `points` in floats; shape `(n_points, n_forms)`."""
         points = Sizes(dim=self.dim).floats("points", points, ("n_points", "dim"), nonempty=())
         return np.asarray(points @ self.slopes.T + self.offsets)

@@ -1,7 +1,7 @@
-"""Integer vectors as tuples of Python integers: the small change of the exact geometry.
+"""Integer vectors as tuples of Python integers, for the exact geometry.
 
-`double_description` and everything above it compute with these. Tuples are faster than object
-arrays at the lengths that occur, and they can be keys of dictionaries.
+`double_description` and the modules above it use such vectors. Short tuples are faster than object
+arrays, and they can be keys of dictionaries.
 """
 
 import math
@@ -23,12 +23,12 @@ def primitive(vector: Iterable[int]) -> Vector:
 
 
 def dot(a: Vector, b: Vector) -> int:
-    """Return the exact inner product."""
+    """Return the exact inner product of two vectors."""
     return sum(x * y for x, y in zip(a, b, strict=True))
 
 
 def embed(vector: Vector, positions: list[int], dim: int) -> Vector:
-    """Place the entries at the given positions of a zero vector."""
+    """Return a vector of length `dim` with the entries at the given positions and 0 elsewhere."""
     full = [0] * dim
     for position, entry in zip(positions, vector, strict=True):
         full[position] = entry
@@ -36,7 +36,7 @@ def embed(vector: Vector, positions: list[int], dim: int) -> Vector:
 
 
 def wide_rows(vectors: Sequence[Sequence[object]], dim: int) -> WideArray:
-    """Pack vectors of length `dim` as the rows of an object array, also when there are none."""
+    """Stack vectors of length `dim` as the rows of an object array, which may have no rows."""
     array = np.empty((len(vectors), dim), dtype=object)
     for i, vector in enumerate(vectors):
         array[i] = vector
@@ -44,10 +44,10 @@ def wide_rows(vectors: Sequence[Sequence[object]], dim: int) -> WideArray:
 
 
 def rounded_directions(vectors: Sequence[Vector], dim: int) -> FloatArray:
-    """Scale each integer vector by its own power of two to at most 1, and round each entry.
+    """Scale each integer vector by a power of two to entries of at most 1, and round to floats.
 
-    Python's integer division rounds correctly, so every entry is right to a relative $2^{-53}$,
-    or to an absolute $2^{-1075}$ below the normal range.
+    The division of Python integers is correctly rounded, so the error of every entry is at most a
+    relative $2^{-53}$, or an absolute $2^{-1075}$ below the normal range.
     """
     result = np.empty((len(vectors), dim))
     for k, vector in enumerate(vectors):
@@ -57,7 +57,7 @@ def rounded_directions(vectors: Sequence[Vector], dim: int) -> FloatArray:
 
 
 def independent_rows(rows: list[Vector], dim: int) -> tuple[list[int], list[int]]:
-    """Return the first rows that span the row space, and as many pivot columns, by elimination."""
+    """Return indices of the first rows that span the row space, and pivot columns for them."""
     basis: list[int] = []
     pivots: list[int] = []
     reduced: list[Vector] = []
@@ -79,16 +79,19 @@ def independent_rows(rows: list[Vector], dim: int) -> tuple[list[int], list[int]
 
 
 def null_space(rows: list[Vector], dim: int) -> tuple[Vector, ...]:
-    """Return a basis of the vectors orthogonal to all rows: primitive, first entry positive."""
+    """Return a basis of the vectors orthogonal to all rows.
+
+    The basis vectors are primitive, and their first nonzero entry is positive.
+    """
     if not rows:
         return tuple(embed((1,), [k], dim) for k in range(dim))
     matrix, nullity = fmpz_mat([list(row) for row in rows]).nullspace()
     return tuple(
-        _sign_normalised(primitive(int(matrix[c, k]) for c in range(dim))) for k in range(nullity)
+        _normalize_sign(primitive(int(matrix[c, k]) for c in range(dim))) for k in range(nullity)
     )
 
 
-def _sign_normalised(vector: Vector) -> Vector:
-    """Return the vector or its negative, whichever has a positive first non-zero entry."""
+def _normalize_sign(vector: Vector) -> Vector:
+    """Return the vector or its negative, whichever has a positive first nonzero entry."""
     leading = next(entry for entry in vector if entry)
     return vector if leading > 0 else tuple(-entry for entry in vector)

@@ -1,31 +1,33 @@
-r"""Batches of vectors in several times float64, as sums of limbs that BLAS multiplies exactly.
+r"""Batches of vectors in several times the precision of float64, as sums of limbs.
 
-An array $v$ is kept as $K$ float64 arrays, its limbs: $v \approx \sum_k v_k$ with $v_k \in G_k
-\mathbb{Z}$ and $|v_k| \le K 2^{E - \beta k}$ for the grids $G_k = 2^{E - \beta (k+1)}$, one
-exponent $E$ for the whole batch, and with a radius $r$ for each entry: $|v - \sum_k v_k| \le r$.
-Radii are zero as long as nothing was cut off, so ties of short numbers are seen as what they are.
+Limbs are short floats, so that BLAS multiplies them exactly. An array $v$ is stored as $K$ float64
+arrays, its limbs: $v \approx \sum_k v_k$ with $v_k \in G_k \mathbb{Z}$ and
+$|v_k| \le K 2^{E - \beta k}$ for the grids $G_k = 2^{E - \beta (k+1)}$. The exponent $E$ is common
+to the whole batch. Each entry has a radius $r$ with $|v - \sum_k v_k| \le r$. Radii are zero as
+long as nothing has been cut off, so exact ties of short numbers are recognized.
 
 **Lemma (products).** Let $W$ have the limbs $W_j \in 2^{F - \beta (j+1)} \mathbb{Z}$, $|W_j| \le
 2^{F - \beta j}$, and $N$ rows. If $(K^2 N + 1) 2^{2\beta} \le 2^{53}$, then float64 computes every
-$P_k = \sum_{i+j=k} v_i W_j + b_k$, $k < K$, without rounding, in any order, and what is left out
-of $v W + b$ is at most $4 N K^2 2^{E + F - \beta K}$.
+$P_k = \sum_{i+j=k} v_i W_j + b_k$, $k < K$, without rounding, in any order. The omitted part of
+$v W + b$ is at most $4 N K^2 2^{E + F - \beta K}$.
 
-*Proof.* $P_k$ has at most $K N$ products, each a multiple of $2^{E + F - \beta(k+2)}$ and at most
-$K 2^{2\beta}$ times it; the limbs of $b$ on these grids are at most $2^{2\beta}$ times it. So
-Lemma 3 of `rounding` applies. Left out are pairs with $i + j = s \ge K$, at most $K$ for each $s$
-and each at most $N K 2^{E + F - \beta s}$, together below $2 N K^2 2^{E + F - \beta K}$; a rest of
-$W$ below $2^{F - \beta K}$ times entries of size $2 K 2^E$; and a rest of $b$, below one unit of
-the last grid. $\square$
+*Proof.* $P_k$ has at most $K N$ products. Each is a multiple of $2^{E + F - \beta(k+2)}$ and at
+most $K 2^{2\beta}$ times this number. The limbs of $b$ on these grids are at most $2^{2\beta}$
+times this number. Hence Lemma 3 of `rounding` applies. The omitted part consists of three parts. The pairs with
+$i + j = s \ge K$, at most $K$ for each $s$ and each at most $N K 2^{E + F - \beta s}$, are together
+below $2 N K^2 2^{E + F - \beta K}$. The rest of $W$ is below $2^{F - \beta K}$ and is multiplied by
+entries of size at most $2 K 2^E$. The rest of $b$ is below one unit of the last grid. $\square$
 
-**Lemma (sums).** The float64 sum of the limbs from the first to the last, of one array or of the
-difference of two on the same grids, differs from the true sum by at most $2^{-44}$ of it, $K \le
-32$.
+**Lemma (sums).** Let $K \le 32$. The float64 sum of the limbs from the first to the last, of one
+array or of the difference of two arrays on the same grids, differs from the true sum by at most a
+relative $2^{-44}$.
 
-*Proof.* As long as no addition rounds there is nothing to show. The first that rounds has a result
-above $2^{53} G_k$, and all later limbs together are at most $4 K G_k$: they change it by less than
-$2^{-45}$ of it, and each of at most $K$ roundings by $2^{-53}$. $\square$
+*Proof.* If no addition rounds, there is nothing to prove. The first addition that rounds has a
+result above $2^{53} G_k$, and all later limbs together are at most $4 K G_k$. Hence they change the
+result by less than a relative $2^{-45}$, and each of at most $K$ roundings changes it by a relative
+$2^{-53}$. $\square$
 
-Splitting matrices so that products are exact is due to [OORO12].
+The idea of splitting matrices so that products are exact is due to [OORO12].
 """
 
 import math
@@ -42,11 +44,11 @@ _LARGEST_EXPONENT = 480
 
 
 class LimbFormat(NamedTuple):
-    r"""How numbers are cut.
+    r"""The number and the width of limbs.
 
     Attributes:
-        n_limbs: The $K$.
-        bits: The $\beta$.
+        n_limbs: The number of limbs $K$.
+        bits: The width $\beta$ of a limb in bits.
     """
 
     n_limbs: int
@@ -54,7 +56,7 @@ class LimbFormat(NamedTuple):
 
     @classmethod
     def for_width(cls, n_limbs: int, width: int) -> "LimbFormat":
-        """Return the widest limbs whose products with matrices of so many rows are exact.
+        """Return the widest limbs whose products with matrices of `width` rows are exact.
 
         Examples:
             >>> LimbFormat.for_width(4, 64)
@@ -63,17 +65,18 @@ class LimbFormat(NamedTuple):
         return cls(n_limbs, (53 - (n_limbs**2 * width).bit_length()) // 2)
 
     def lowest(self, exponent: int) -> int:
-        """Return an exponent not below the given one, with room for the grids of products."""
+        """Return an exponent of at least `exponent` for which the grids of products are normal."""
         return max(exponent, self.bits * (self.n_limbs + 1) - _LARGEST_EXPONENT)
 
 
 class Limbs(NamedTuple):
-    """A batch of vectors.
+    """A batch of vectors as limbs.
 
     Attributes:
         parts: The limbs, shape `(n_limbs, n_points, width)`.
-        exponent: The $E$.
-        radii: Shape `(n_points, width)`; where infinite, the limbs say nothing.
+        exponent: The exponent $E$.
+        radii: The radii, shape `(n_points, width)`. If a radius is infinite, the limbs of this
+            entry are meaningless.
     """
 
     parts: FloatArray
@@ -81,16 +84,16 @@ class Limbs(NamedTuple):
     radii: FloatArray
 
     def columns(self, chosen: object) -> "Limbs":
-        """Return some of the columns."""
+        """Return the chosen columns."""
         return Limbs(self.parts[:, :, chosen], self.exponent, self.radii[:, chosen])  # type: ignore[index]
 
 
 class Term(NamedTuple):
-    """One of several float64 arrays whose sum is wanted; all its entries lie on a grid.
+    """One term of a sum of float64 arrays, with entries on a common grid.
 
     Attributes:
-        values: Shape `(n_points, width)`; overwritten.
-        grid: The exponent of the grid, or very small if it is not known.
+        values: The array, shape `(n_points, width)`, which is overwritten.
+        grid: The exponent of the grid, or a very small number if the grid is not known.
     """
 
     values: FloatArray
@@ -99,9 +102,9 @@ class Term(NamedTuple):
 
 @np.errstate(under="ignore")
 def split_into_limbs(form: LimbFormat, terms: list[Term], radii: FloatArray) -> Limbs:
-    """Cut a sum of float64 arrays into limbs; what does not fit goes to the radii.
+    """Split a sum of float64 arrays into limbs, and add the rest to the radii.
 
-    At most `2 * n_limbs` terms; they are overwritten.
+    There may be at most `2 * n_limbs` terms. They are overwritten.
 
     Examples:
         >>> form = LimbFormat(2, 20)
@@ -120,7 +123,7 @@ def split_into_limbs(form: LimbFormat, terms: list[Term], radii: FloatArray) -> 
     for k in range(form.n_limbs):
         grid = exponent - form.bits * (k + 1)
         step = 2.0**grid
-        # Adding this leaves no bits below the grid.
+        # Adding and subtracting this number rounds to the grid.
         shift = 1.5 * 2.0**52 * step
         for i, (values, own_grid) in enumerate(terms):
             if sizes[i] < step / 2:
@@ -141,7 +144,7 @@ def split_into_limbs(form: LimbFormat, terms: list[Term], radii: FloatArray) -> 
 
 
 def round_sums(parts: FloatArray) -> FloatArray:
-    """Round sums of limbs, by the second lemma."""
+    """Add up limbs in floats, with the error of the lemma on sums."""
     total: FloatArray = parts[0].copy()
     for part in parts[1:]:
         total += part
@@ -149,7 +152,7 @@ def round_sums(parts: FloatArray) -> FloatArray:
 
 
 class _WeightLimbs(NamedTuple):
-    """The limbs of a matrix side by side, and whether they are all of it."""
+    """The limbs of a matrix side by side, and whether their sum is the whole matrix."""
 
     side_by_side: FloatArray
     n_limbs: int
@@ -161,9 +164,9 @@ class LimbMap:
     r"""The map $z \mapsto z W + b$ on limbs.
 
     Attributes:
-        form: How numbers are cut.
-        weight: The $W$, shape `(n_in, n_out)`, finite.
-        bias: The $b$, shape `(n_out,)`, finite.
+        form: The number and the width of limbs.
+        weight: The finite matrix $W$, shape `(n_in, n_out)`.
+        bias: The finite vector $b$, shape `(n_out,)`.
     """
 
     form: LimbFormat
@@ -180,22 +183,23 @@ class LimbMap:
         return _exponent(self._sizes.max(initial=0.0)), _exponent(bias_size)
 
     @cached_property
-    def _cut(self) -> dict[int, _WeightLimbs]:
+    def _weight_limbs(self) -> dict[int, _WeightLimbs]:
         return {}
 
     def _weights(self, exponent: int) -> _WeightLimbs:
-        if exponent not in self._cut:
-            parts, rest = _cut(self.weight, exponent, self.form.bits, self.form.n_limbs)
+        if exponent not in self._weight_limbs:
+            parts, rest = _split(self.weight, exponent, self.form.bits, self.form.n_limbs)
             while len(parts) > 1 and not parts[-1].any():
                 parts.pop()
-            self._cut[exponent] = _WeightLimbs(np.hstack(parts), len(parts), not rest.any())
-        return self._cut[exponent]
+            whole = not rest.any()
+            self._weight_limbs[exponent] = _WeightLimbs(np.hstack(parts), len(parts), whole)
+        return self._weight_limbs[exponent]
 
     def __call__(self, stream: Limbs) -> Limbs:
-        """Apply the map, by the first lemma."""
+        """Apply the map, with the error of the lemma on products."""
         n_limbs, bits = self.form
         weight_exponent, bias_exponent = self._exponents
-        # The bias has to fit on the grids of the products.
+        # The exponent must be large enough for the bias to fit on the grids of the products.
         exponent = self.form.lowest(max(weight_exponent, bias_exponent - stream.exponent))
         if exponent > _LARGEST_EXPONENT:
             shape = *stream.parts.shape[:2], len(self.bias)
@@ -203,7 +207,7 @@ class LimbMap:
         weights = self._weights(exponent)
         n_points, n_out = stream.parts.shape[1], len(self.bias)
         first_grid = stream.exponent + exponent - 2 * bits
-        added, rest = _cut(self.bias, first_grid + bits, bits, n_limbs)
+        added, rest = _split(self.bias, first_grid + bits, bits, n_limbs)
         products = np.empty((n_points, n_limbs, n_out))
         products[:] = np.array(added)
         for i, part in enumerate(stream.parts):
@@ -220,16 +224,16 @@ class LimbMap:
         if unsure.any():
             with np.errstate(over="ignore", invalid="ignore", under="ignore"):
                 radii += (stream.radii @ self._sizes) * RAISE + np.where(unsure, TINY, 0.0)[:, None]
-            # An infinity times a weight of 0.
+            # The product of an infinite radius and a weight of 0 is NaN.
             radii[np.isnan(radii)] = np.inf
         terms = [Term(products[:, k], first_grid - bits * k) for k in range(n_limbs)]
         return split_into_limbs(self.form, terms, radii)
 
 
-def _cut(
+def _split(
     array: FloatArray, exponent: int, bits: int, n_limbs: int
 ) -> tuple[list[FloatArray], FloatArray]:
-    r"""Cut a finite array into limbs on the grids $2^{exponent - bits (k+1)}$, with the rest."""
+    r"""Split a finite array into limbs on the grids $2^{exponent - bits (k+1)}$ and a rest."""
     rest = np.array(array)
     parts = []
     for k in range(n_limbs):
@@ -240,12 +244,12 @@ def _cut(
 
 
 def _exponent(size: float) -> int:
-    r"""Return the least $e$ with `size` below $2^e$; 0 for 0."""
+    r"""Return the smallest $e$ with `size` below $2^e$; 0 if `size` is 0."""
     return math.frexp(size)[1]
 
 
 def _reaches(parts: FloatArray, first: int) -> BoolArray:
-    """Say which points have limbs that are not zero from the given one on."""
+    """Return which points have a nonzero limb with index `first` or larger."""
     if first >= len(parts):
         return np.zeros(parts.shape[1], dtype=np.bool_)
     return np.asarray(parts[max(first, 0) :].any(axis=(0, 2)))

@@ -1,7 +1,8 @@
 r"""Enclosures of Euclidean norms that hold at every magnitude.
 
-The sum of the squares of floats below $2^{-537}$ is 0 and that of floats from $2^{512}$ on is
-infinite, so its root bounds nothing. Rows of such numbers are divided by a power of two first.
+In floats, the sum of the squares is 0 for entries below $2^{-537}$ and infinite for entries from
+$2^{512}$ on, so its square root is no bound. Rows of such numbers are first divided by a power of
+two.
 """
 
 import numpy as np
@@ -15,22 +16,24 @@ _LEAST_PLAIN, _LARGEST_PLAIN = 2.0**-900, 2.0**1000
 def enclose_norms(rows: FloatArray) -> tuple[FloatArray, FloatArray]:
     r"""Bound the Euclidean norm of every row from below and above.
 
-    Let a row have $n \le 2^{40}$ entries, let $S$ be the sum of their squares and $\hat S$ what
-    floats make of it. If $2^{-900} \le \hat S \le 2^{1000}$ then nothing overflowed, all that
-    underflow lost is at most $n 2^{-1074} < 2^{-130} \hat S$, and $n$ roundings on each path are
-    left: $|\hat S - S| \le \gamma_{n + 1} S$, up to that. Any other row is divided by the power of
-    two $2^e$ above its largest entry, which is exact but for entries below $2^{-1022}$, and these
-    lose at most $2^{-1074}$ each. Its largest entry is then at least $1/2$, so that $1/4 \le \hat S
-    \le n$, and the same bound holds. The root adds one rounding and so does each product below:
-    $\delta = 2(n + 8)u$ is more than twice all of these. The product with $2^e$ rounds subnormal
-    results, and one step outward makes up for that.
+    *Proof.* Let a row have $n \le 2^{40}$ entries, let $S$ be the sum of their squares, and let
+    $\hat S$ be this sum in floats. If $2^{-900} \le \hat S \le 2^{1000}$, then nothing overflowed,
+    the total loss by underflow is at most $n 2^{-1074} < 2^{-130} \hat S$, and there are at most
+    $n$ roundings on each path: $|\hat S - S| \le \gamma_{n + 1} S$, apart from underflow. Any other
+    row is first divided by the power of two $2^e$ above its largest entry. This is exact except for
+    results below $2^{-1022}$, which lose at most $2^{-1074}$ each. The largest entry is then at
+    least $1/2$, so that $1/4 \le \hat S \le n$, and the same bound holds. The square root adds one
+    rounding, and so does each product below; $\delta = 2(n + 8)u$ is more than twice the sum of all
+    these errors. The product with $2^e$ rounds subnormal results, and one step outward compensates
+    for this. $\square$
 
     Args:
-        rows: Shape `(n_rows, n)`.
+        rows: An array of shape `(n_rows, n)`.
 
     Returns:
-        The lower and the upper bounds, both `(n_rows,)`: equal to 0 exactly for rows of zeros, 0
-        and infinity for rows with an entry that is not finite. Lower bounds are finite.
+        The lower and the upper bounds, both of shape `(n_rows,)`. Both are 0 exactly for rows of
+        zeros. For rows with an entry that is not finite they are 0 and infinity. Lower bounds are
+        finite.
 
     Examples:
         >>> lows, highs = enclose_norms(np.array([[3e-200, 4e-200], [3e200, 4e200], [0.0, 0.0]]))

@@ -1,4 +1,4 @@
-r"""What float64 arithmetic guarantees: the three lemmas every filter rests on.
+r"""Error bounds for float64 arithmetic: three lemmas on which all filters are based.
 
 **The model.** Arithmetic is IEEE 754 binary64, rounded to nearest, with gradual underflow. Write
 $u = 2^{-53}$ and $\eta = 2^{-1074}$. Unless the result overflows,
@@ -7,34 +7,35 @@ $$\mathrm{fl}(a \pm b) = (a \pm b)(1 + \delta), \qquad
   \mathrm{fl}(a \cdot b) = (a \cdot b)(1 + \delta) + \varepsilon, \qquad
   |\delta| \le u,\ |\varepsilon| \le \eta / 2,$$
 
-and a fused multiply-add obeys the second line with $ab + c$ in place of $ab$. As usual
+and a fused multiply-add satisfies the second equation with $ab + c$ in place of $ab$. As usual,
 $\gamma_n = n u / (1 - n u)$, so that a product of $n$ factors $(1 + \delta_i)^{\pm 1}$ differs from
-1 by at most $\gamma_n$. Sizes are assumed to satisfy $n \le 2^{40}$.
+1 by at most $\gamma_n$. All sizes are assumed to satisfy $n \le 2^{40}$.
 
 **Lemma 1 (dot products).** Let $s = \sum_{k=1}^n a_k x_k + c$ and $M = \sum_k |a_k x_k| + |c|$, and
-let $\hat s$ be computed by multiplications and additions in any order and any bracketing, fused or
-not, as every BLAS matrix product does (Strassen-like schemes excepted). If $\hat s$ is finite then
+let $\hat s$ be computed by multiplications and additions in any order and with any bracketing,
+fused or not. Every BLAS matrix product is computed in this way, except by Strassen-like schemes. If
+$\hat s$ is finite, then
 
 $$|\hat s - s| \le \gamma_{n+1} M + n \eta.$$
 
 *Proof.* Addition never turns an infinity or NaN back into a finite number, so no operation
-overflowed and the model applies. A sum of $n + 1$ terms is a binary tree of depth at most $n$; each
-product picks up one rounding of its own and at most $n$ on its way to the root, which makes factors
-$(1 + \theta)$, $|\theta| \le \gamma_{n+1}$. (Adding to an accumulator that starts at 0 is exact.)
+overflowed, and the model applies. A sum of $n + 1$ terms is a binary tree of depth at most $n$.
+Each product has one rounding of its own and at most $n$ on the path to the root, which gives
+factors $(1 + \theta)$, $|\theta| \le \gamma_{n+1}$. (Adding to an accumulator that starts at 0 is exact.)
 Each of the at most $n$ underflow terms $\varepsilon$ reaches the root multiplied by at most
 $1 + \gamma_n \le 2$. $\square$
 
-**Lemma 2 (computed bounds).** Let $\hat M$ be the same sum of absolute values, or anything not
-smaller, computed in float64 with at most $n + 4$ roundings on each path. Put $\kappa_n =
+**Lemma 2 (computed bounds).** Let $\hat M$ be the sum $M$ of absolute values, or a larger number,
+computed in float64 with at most $n + 4$ roundings on each path. Put $\kappa_n =
 2 (n + 4) u$ and $T = 2^{-1020}$. Then $\hat\beta = \mathrm{fl}(\mathrm{fl}(\kappa_n \hat M) + T)$
 satisfies
 
 $$\hat\beta \ge \gamma_{n+1} M + n \eta + 2 u\,(|\hat s| + \hat\beta).$$
 
-The last term leaves room for one rounding more on either side, of $\hat s \pm \hat\beta$ or of
-$\hat s - \hat s'$ against $\hat\beta + \hat\beta'$. So $|\hat s| > \hat\beta$ proves that $s$ and
-$\hat s$ have the same sign; and $\hat s - \hat s' > \hat\beta + \hat\beta'$, all in float64, proves
-$s > s'$.
+The last term allows for one more rounding on either side, in $\hat s \pm \hat\beta$ or in the
+comparison of $\hat s - \hat s'$ with $\hat\beta + \hat\beta'$. Hence $|\hat s| > \hat\beta$ proves
+that $s$ and $\hat s$ have the same sign, and $\hat s - \hat s' > \hat\beta + \hat\beta'$, evaluated
+in float64, proves $s > s'$.
 
 *Proof.* All numbers are non-negative, so $M \le (1 + \gamma_{n+4}) (\hat M + n\eta)$, and $|\hat s|
 \le (1 + \gamma_{n+1}) (M + n\eta)$ by Lemma 1. As $(n + 4) u \le 2^{-12}$, every $1 + \gamma$ is
@@ -42,15 +43,15 @@ below $1 + 2^{-11}$, and the right side is at most $(n + 3) u (1 + 2^{-8}) \hat 
 \hat\beta$. The left side is at least $2 (n + 4) u (1 - 2u) \hat M + T / 2$, with $T / 2 = 2^{-1021}
 \ge 4 n \eta$ and $2 (n + 4)(1 - 2u)^2 \ge (n + 3)(1 + 2^{-8})$. $\square$
 
-The factor 2 in $\kappa_n$ costs nothing that can be measured (a few more decisions in $10^{15}$ go
-to the exact stages) and frees every caller from counting the roundings of its own bound.
+The factor 2 in $\kappa_n$ has no measurable cost (a few more decisions in $10^{15}$ require an
+exact stage), and callers need not count the roundings of their own bounds.
 
 **Lemma 3 (grids).** Let all $a_k \in 2^p \mathbb{Z}$, all $x_k \in 2^q \mathbb{Z}$, $c \in 2^r
 \mathbb{Z}$, and $g = \min(p + q, r) \ge -1074$. If $M \le 2^{53 + g}$ and $M < 2^{1023}$, then
 $\hat s = s$, in any order, fused or not.
 
-*Proof.* Every product and partial sum is an integer multiple of $2^g$ and at most $2^{53}$ times
-it, hence a float64, hence computed without rounding, by induction over the tree. $\square$
+*Proof.* By induction over the tree, every product and partial sum is an integer multiple of $2^g$
+and at most $2^{53}$ times $2^g$. Hence it is a float64 and is computed without rounding. $\square$
 
 References:
     [Higham02], sections 3.1 and 4.2; [JR13] for the order of summation.
@@ -66,24 +67,24 @@ from hardmax.typing import FloatArray
 UNIT_ROUNDOFF = 2.0**-53
 SMALLEST_SUBNORMAL = 2.0**-1074
 FEW_UNDERFLOWS = 16 * SMALLEST_SUBNORMAL
-"""More than what a few operations lose below the normal range, or one rounded coefficient."""
+"""Exceeds the underflow error of a few operations, or of one rounded coefficient."""
 UNDERFLOW_ALLOWANCE = 2.0**-1020
-r"""The $T$ of Lemma 2: more than all underflow errors of one dot product together."""
+r"""The number $T$ of Lemma 2, which exceeds the total underflow error of one dot product."""
 TINY = 2.0**-1000
-"""More than all underflow errors of a dot product whose factors are bounds themselves."""
+"""Exceeds the total underflow error of a dot product whose factors are bounds themselves."""
 SQUARES_UNDERFLOW_BELOW = 2.0**-500
-"""Added to a norm, it covers entries whose squares are lost."""
+"""Added to a norm, this covers entries whose squares underflow."""
 EXP_UNDERFLOWS_BELOW = -746.0
-"""The exponential of anything smaller is 0."""
+"""The exponential of every smaller number is 0 in float64."""
 
 RAISE = 1.0 + 2.0**-20
-r"""Covers the roundings of a bound: a product of $2^{32}$ factors $(1 + \delta_i)$ is smaller."""
+r"""A factor that exceeds the product of $2^{32}$ factors $(1 + \delta_i)$ of roundings."""
 SMALL_RAISE = 1.0 + 2.0**-40
-r"""The same for $2^{12}$ roundings."""
+r"""A factor that exceeds the product of $2^{12}$ factors $(1 + \delta_i)$ of roundings."""
 
 UNIT_ROUNDOFF_32 = 2.0**-24
 UNDERFLOW_ALLOWANCE_32 = 2.0**-100
-"""More than all underflow errors of one dot product in float32, flushed to zero or gradual."""
+"""Exceeds the total underflow error of a float32 dot product, with or without flush to zero."""
 
 _LARGEST_EXACT_INTEGER = 2.0**53
 _COARSEST_GRID, _FINEST_GRID = 900, -1000
@@ -107,7 +108,7 @@ def gamma(n_roundings: int) -> float:
 
 @np.errstate(under="ignore")
 def nearest_error(rounded: Any) -> Any:
-    """Bound the error of numbers rounded to nearest once: twice half a unit in the last place.
+    """Bound the error of numbers that were rounded to nearest once, given the rounded numbers.
 
     Examples:
         >>> nearest_error(1.0) >= 2.0**-53, nearest_error(0.0) >= 2.0**-1075
@@ -117,7 +118,9 @@ def nearest_error(rounded: Any) -> Any:
 
 
 def enclosed_quotient(numerator: Any, denominator: Any) -> tuple[float, float]:
-    """Divide integers: the quotient, rounded, and a bound on its error, infinite beyond float64.
+    """Divide integers, and return the rounded quotient and a bound on its error.
+
+    If the quotient is outside the range of float64, the error bound is infinite.
 
     Examples:
         >>> enclosed_quotient(3, 4), enclosed_quotient(10**400, 3)
@@ -137,14 +140,15 @@ def enclosed_quotient(numerator: Any, denominator: Any) -> tuple[float, float]:
 def dot_products_are_exact(left: FloatArray, right: FloatArray, added: FloatArray) -> bool:
     r"""Decide whether float64 computes every `left @ right.T + added` without rounding.
 
-    This is Lemma 3 with one grid for each array and one magnitude for the whole batch, so True
-    is a proof and False says nothing. Integer data of moderate size passes, which settles its
-    many ties without leaving float64; random reals fail at the first few rows, almost for free.
+    This applies Lemma 3 with one grid for each array and one magnitude for the whole batch, so True
+    is a proof, while False proves nothing. Integer data of moderate size passes the test, and its
+    many ties are then decided in float64. Random real data fails in the first few rows, so that the
+    test costs almost nothing.
 
     Args:
-        left: Shape `(n_left, n_products)`, finite.
-        right: Shape `(n_right, n_products)`, finite.
-        added: Any shape, finite: what is added to the products.
+        left: A finite array of shape `(n_left, n_products)`.
+        right: A finite array of shape `(n_right, n_products)`.
+        added: A finite array of any shape, which is added to the products.
 
     Examples:
         >>> dot_products_are_exact(np.array([[3.0, 0.5]]), np.array([[2.0, 7.0]]), np.ones(1))
@@ -158,17 +162,17 @@ def dot_products_are_exact(left: FloatArray, right: FloatArray, added: FloatArra
         a, b = left[:rows], right[:rows]
         with np.errstate(over="ignore", under="ignore", invalid="ignore"):
             largest = n_products * np.abs(a).max(initial=0.0) * np.abs(b).max(initial=0.0)
-            # A few roundings, each by a relative u: the factor is more than enough.
+            # The factor covers a few roundings of relative size u.
             size = float(largest + added_size) * SMALL_RAISE + UNDERFLOW_ALLOWANCE
         grid = _product_grid(a, b, added)
-        # Within these exponents neither side of the comparison can overflow or underflow.
+        # For these exponents neither side of the comparison can overflow or underflow.
         if not (grid >= _FINEST_GRID and size <= _LARGEST_EXACT_INTEGER * 2.0**grid):
             return False
     return True
 
 
 def _product_grid(left: FloatArray, right: FloatArray, added: FloatArray) -> int:
-    """Return the exponent of a grid that holds all products and what is added to them."""
-    largest = 2000  # Zeros lie on every grid; this one is beyond every float64.
+    """Return the exponent of a grid that contains all products and all entries of `added`."""
+    largest = 2000  # The exponent for zero, which lies on every grid; it exceeds all others.
     a, b, c = (min(int(lowest_bits(x).min(initial=largest)), largest) for x in (left, right, added))
     return min(a + b, c, _COARSEST_GRID)

@@ -1,4 +1,4 @@
-"""Which points satisfy integer inequalities strictly: in floats where that is certain."""
+"""Exact tests of strict integer inequalities at points, in floats where these are certain."""
 
 from collections.abc import Sequence
 
@@ -11,14 +11,14 @@ from hardmax.typing import BoolArray, FloatArray
 
 
 def is_strictly_positive(rows: Sequence[Vector], points: FloatArray) -> BoolArray:
-    r"""Say where all the forms $\langle a, x \rangle + c$ are positive, exactly.
+    r"""Return at which points all forms $\langle a, x \rangle + c$ are positive; the test is exact.
 
     Args:
-        rows: Integers $(a, c)$, each of length `dim + 1`; there may be none.
-        points: Shape `(n_points, dim)`, finite.
+        rows: Integer vectors $(a, c)$ of length `dim + 1`; may be empty.
+        points: The finite points, shape `(n_points, dim)`.
 
     Returns:
-        Shape `(n_points,)`.
+        A boolean array of shape `(n_points,)`.
 
     Examples:
         >>> is_strictly_positive([(3, -1), (-1, 1)], np.array([[1 / 3], [0.5], [1.0]])).tolist()
@@ -32,7 +32,7 @@ def is_strictly_positive(rows: Sequence[Vector], points: FloatArray) -> BoolArra
     with np.errstate(all="ignore"):
         values = points @ slopes + offsets
         sizes = np.abs(points) @ np.abs(slopes) + np.abs(offsets)
-        # A dot product of rounded coefficients, some of them below the normal range.
+        # The bound covers rounded coefficients, some of which may be below the normal range.
         bound = rounding_factor(dim + 2) * sizes
         bound += FEW_UNDERFLOWS * (np.abs(points).sum(axis=1, keepdims=True) + dim + 1)
         is_sure = np.isfinite(bound) & np.isfinite(values)

@@ -1,8 +1,8 @@
-r"""The one primitive: which of several affine forms is largest, exactly, for batches of points.
+r"""The exact largest of several affine forms, for batches of points.
 
-A batch costs one float64 matrix product and a scan. Only points whose two best values lie within
-the error bound of each other are looked at again, one form at a time, and only the forms that
-remain in play there are compared in exact arithmetic.
+A batch costs one float64 matrix product and a scan. Only points whose two largest values differ by
+less than the error bound are examined again, one form at a time. Only forms that can still win
+there are compared in exact arithmetic.
 """
 
 from ctypes import Structure, byref, c_int64, c_void_p
@@ -25,7 +25,7 @@ from hardmax.exact.rounding import (
 from hardmax.typing import FloatArray, IntArray
 
 UNDECIDED = 2
-"""What stands in place of a sign that a stage could not take."""
+"""The placeholder for a sign that a stage could not decide."""
 
 
 class StoredForms(Structure):
@@ -38,30 +38,32 @@ class StoredForms(Structure):
 
 
 def stored_forms(slopes: FloatArray, offsets: FloatArray, points: FloatArray) -> StoredForms:
-    """Hand forms and points to the core; the arrays are contiguous, and must stay.
+    """Pack forms and points for the core.
+
+    The arrays must be contiguous, and the caller must keep them alive.
 
     Args:
-        slopes: Shape `(n_forms, dim)`.
-        offsets: Shape `(n_forms,)`.
-        points: Shape `(n_points, dim)`.
+        slopes: The slopes, shape `(n_forms, dim)`.
+        offsets: The offsets, shape `(n_forms,)`.
+        points: The points, shape `(n_points, dim)`.
     """
     return StoredForms(address(slopes), address(offsets), address(points), slopes.shape[1])
 
 
 _BLOCK = 2**20
-"""How many values are held at a time."""
+"""Maximum number of values in memory at a time."""
 _TERMS_AT_ONCE = 2**18
-"""How many products are looked at in one call."""
+"""Maximum number of products per call of the core."""
 _FILTERED, _EXPANDED, _PENDING = range(3)
-"""What decided a point: intervals, expansions, or nothing."""
+"""The stage that decided a point: intervals, expansions, or none so far."""
 
 
 class Winners(NamedTuple):
     """The largest form at each point.
 
     Attributes:
-        form: The first index that attains the maximum, shape `(n_points,)`.
-        n_tied: How many forms attain it, shape `(n_points,)`.
+        form: The index of the first form that attains the maximum, shape `(n_points,)`.
+        n_tied: The number of forms that attain the maximum, shape `(n_points,)`.
     """
 
     form: IntArray
@@ -75,23 +77,24 @@ def winners(
     start: Stage = "filtered",
     tally: Decisions | None = None,
 ) -> Winners:
-    r"""Find the first $j$ that attains $\max_j \langle a_j, x \rangle + c_j$, and how many do.
+    r"""Find the first $j$ that attains $\max_j \langle a_j, x \rangle + c_j$ at each point.
 
-    Equal forms tie everywhere. The answer is about the numbers as stored: no tolerance enters it.
+    The result also contains the number of forms that attain the maximum. Equal forms tie everywhere.
+    The result is exact for the numbers as stored, without a tolerance.
 
     Args:
-        forms: The $a_j$ and $c_j$.
-        points: The $x$, shape `(n_points, dim)`.
-        start: The first stage to try; `"rational"` is the all-exact mode.
-        tally: Counts the decisions of each stage, one for each point, by the last stage it
-            needed.
+        forms: The forms, with slopes $a_j$ and offsets $c_j$.
+        points: The points $x$, shape `(n_points, dim)`.
+        start: The first stage to try; `"rational"` uses only exact integers.
+        tally: Counters of decisions, to which one decision for each point is added, in the stage
+            that decided it.
 
     Raises:
         NonFiniteError: If a point is not finite.
-        ShapeMismatchError: If the points have another dimension.
+        ShapeMismatchError: If the points have the wrong dimension.
 
     Examples:
-        At $x = 1$ the forms $x$ and $1$ tie with the copy of $x$; just above, $x$ wins:
+        At $x = 1$ the form $1$ ties with $x$ and with the copy of $x$; just above, $x$ wins:
 
         >>> forms = AffineForms([[0.0], [1.0], [1.0]], [1.0, 0.0, 0.0])
         >>> result = winners(forms, np.array([[1.0], [1.0 + 2**-52]]))
@@ -131,8 +134,8 @@ def winners(
 
 
 def _distinct(forms: AffineForms) -> tuple[IntArray, IntArray]:
-    """Find the first index of each distinct form, in order, and how many forms equal it."""
-    # Adding 0 turns -0.0 into 0.0: equal numbers get equal bytes.
+    """Return the first index of each distinct form, in order, and the number of equal forms."""
+    # Adding 0 turns -0.0 into 0.0, so that equal numbers have equal bytes.
     table = np.column_stack([forms.slopes, forms.offsets]) + 0.0
     count: dict[bytes, int] = {}
     first = []
@@ -152,7 +155,7 @@ def _scan(
     form: IntArray,
     n_tied: IntArray,
 ) -> IntArray:
-    r"""Write the winners that one matrix product proves; return the points that remain.
+    r"""Store the winners that one matrix product proves; return the remaining points.
 
     All values at $x$ have magnitude at most $\sum_k |x_k| \max_j |a_{jk}| + \max_j |c_j|$, so one
     matrix-vector product bounds the errors of the whole batch.
@@ -191,7 +194,7 @@ def _rational_winners(
     form: IntArray,
     n_tied: IntArray,
 ) -> None:
-    """Write the winners at the listed points in flint integers: the last word."""
+    """Store the winners at the given points, computed in flint integers."""
     matrix, _ = integer_matrix(np.column_stack([slopes, offsets]))
     homogeneous = homogeneous_points(points[rows])
     scores = fmpz_mat(*homogeneous.shape, homogeneous.ravel().tolist()) * matrix.transpose()
