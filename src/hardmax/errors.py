@@ -1,13 +1,13 @@
-"""Every exception of the library.
+"""All exceptions of the library.
 
-A message names the argument in backticks, the requirement, what came, and what to do next where
-that is known. Each class also derives from the built-in exception a caller would expect, so
-`except ValueError` keeps working.
+A message names the argument in backticks, the requirement and the received value, and the next step
+if there is one. Most classes also derive from a built-in exception, so that for example
+`except ValueError` works as expected.
 """
 
 from typing import Any
 
-# The class all derive from is `hardmax.HardmaxError`.
+# The base class of all exceptions is exported as `hardmax.HardmaxError`.
 __all__ = [
     "ArgumentError",
     "CoreError",
@@ -28,7 +28,7 @@ __all__ = [
 
 
 class HardmaxError(Exception):
-    """Anything the library refuses to do.
+    """The base class of all exceptions of the library.
 
     Examples:
         >>> import hardmax as hm
@@ -41,7 +41,7 @@ class HardmaxError(Exception):
 
 
 class ArgumentError(HardmaxError, ValueError):
-    """A value lies outside what the argument allows.
+    """An argument has a value that is not allowed.
 
     Examples:
         >>> import hardmax as hm
@@ -53,7 +53,7 @@ class ArgumentError(HardmaxError, ValueError):
 
 
 class ShapeMismatchError(ArgumentError):
-    """An array has the wrong number of axes, or disagrees with another array about a size.
+    """An array has the wrong number of axes, or a size that does not match another array.
 
     Examples:
         >>> import hardmax as hm
@@ -66,7 +66,7 @@ class ShapeMismatchError(ArgumentError):
 
 
 class EmptyInputError(ArgumentError):
-    """An array has no entries along an axis that needs at least one.
+    """An array or sequence is empty along an axis that needs at least one entry.
 
     Examples:
         >>> import hardmax as hm
@@ -78,7 +78,7 @@ class EmptyInputError(ArgumentError):
 
 
 class NonFiniteError(ArgumentError):
-    """An array holds NaN, or an infinity where none is allowed.
+    """An array contains NaN, or an infinity that is not allowed.
 
     Examples:
         >>> import hardmax as hm
@@ -90,7 +90,7 @@ class NonFiniteError(ArgumentError):
 
 
 class DiscontinuityError(ArgumentError):
-    """A function that must be continuous jumps; the message names the place and both values.
+    """A function that must be continuous jumps; the message states the place and both values.
 
     Examples:
         >>> import hardmax as hm
@@ -104,7 +104,7 @@ class DiscontinuityError(ArgumentError):
 
 
 class IncompleteError(ArgumentError):
-    """All cells are needed, but the search for them was stopped early.
+    """An operation needs all cells, but the search for cells was stopped early.
 
     Examples:
         >>> import hardmax as hm
@@ -118,7 +118,7 @@ class IncompleteError(ArgumentError):
 
 
 class DtypeError(HardmaxError, TypeError):
-    """A value cannot be read as float64 (or int64) without losing something.
+    """A value has the wrong type, or cannot be converted to float64 (or int64) exactly.
 
     Examples:
         >>> import hardmax as hm
@@ -131,7 +131,7 @@ class DtypeError(HardmaxError, TypeError):
 
 
 class PositiveCycleError(ArgumentError):
-    """A Kleene star diverges: some cycle has a weight better than the tropical one.
+    """A Kleene star diverges, because some cycle has a weight better than the tropical unit.
 
     Examples:
         >>> import hardmax as hm
@@ -144,7 +144,7 @@ class PositiveCycleError(ArgumentError):
 
 
 class SizeLimitError(HardmaxError):
-    """A computation was refused before it started, because its result would be too large.
+    """A computation was not started, because it would be too large.
 
     Examples:
         >>> import hardmax as hm
@@ -158,7 +158,7 @@ class SizeLimitError(HardmaxError):
 
 
 class RecordFormatError(HardmaxError, ValueError):
-    """A stored record cannot be read back.
+    """A stored record or file has an invalid format.
 
     Examples:
         >>> import hardmax as hm
@@ -173,9 +173,9 @@ class RecordFormatError(HardmaxError, ValueError):
 class FileError(HardmaxError, OSError):
     """A file cannot be written.
 
-    An older file of that name is unchanged, and no part of a new one is left behind. The exception
-    is also of the class that the system raised (`FileNotFoundError`, ...), with its `errno`,
-    `strerror` and `filename`.
+    An existing file with this name is unchanged, and no part of a new file remains. The exception
+    is also an instance of the class that the system raised (`FileNotFoundError`, ...), with the
+    same `errno` and `strerror`, and with `filename`.
 
     Examples:
         >>> import hardmax as hm
@@ -190,7 +190,7 @@ class FileError(HardmaxError, OSError):
 
     @classmethod
     def of(cls, error: OSError, path: str) -> "FileError":
-        """Return the error that says why a file or folder could not be written."""
+        """Return a `FileError` for a system error that occurred while writing a file or folder."""
         return _file_error(_system_class(error), error.errno, error.strerror or str(error), path)
 
     def __str__(self) -> str:
@@ -209,7 +209,7 @@ def _system_class(error: OSError) -> type[OSError]:
 
 
 def _file_error(kind: type[OSError], *fields: Any) -> FileError:
-    """Return a `FileError` that is also of a class that the system raises."""
+    """Return a `FileError` that is also an instance of a built-in class of system errors."""
     if kind is OSError:
         return FileError(*fields)
     mixed: type[FileError] = type("FileError", (FileError, kind), {"__module__": __name__})
@@ -217,7 +217,7 @@ def _file_error(kind: type[OSError], *fields: Any) -> FileError:
 
 
 class MissingExtraError(HardmaxError, ImportError):
-    """An optional dependency is needed and not installed.
+    """An optional dependency is required but not installed.
 
     Examples:
         >>> try:
@@ -229,7 +229,7 @@ class MissingExtraError(HardmaxError, ImportError):
 
 
 class CoreError(HardmaxError, ImportError):
-    """The compiled core is missing, of another version, or cannot compute exactly here.
+    """The compiled core is missing, has the wrong version, or cannot compute exactly here.
 
     Examples:
         >>> try:
@@ -241,7 +241,7 @@ class CoreError(HardmaxError, ImportError):
 
 
 class TaskError(HardmaxError, RuntimeError):
-    """Parts of a search failed again and again, or the cluster that runs them has no workers.
+    """Parts of a search failed repeatedly, or the cluster that runs them has no workers.
 
     Examples:
         >>> try:
@@ -253,13 +253,13 @@ class TaskError(HardmaxError, RuntimeError):
 
 
 class Interrupted(HardmaxError, KeyboardInterrupt):  # noqa: N818 (not an error)
-    """Ctrl-C ended a computation; what it had found until then is not lost.
+    """Ctrl-C ended a computation; the results so far are available as `partial`.
 
-    It is a `KeyboardInterrupt`, so a script that does not expect it stops.
+    This is a `KeyboardInterrupt`, so a script that does not handle it stops.
 
     Attributes:
-        partial: What was found: of a search for cells the `Partition` so far, of a question to a
-            partition that partition; None if nothing had begun.
+        partial: The results so far. For a search for cells this is the incomplete `Partition`. For
+            a later computation on a partition it is this partition. None if nothing had begun.
 
     Examples:
         >>> try:

@@ -1,22 +1,22 @@
-"""Aliases: what an array holds, and what stands for a model or a domain.
+"""Type aliases for arrays by their dtype, and for arguments that are models or domains.
 
-To a type checker they are unions, as `typing.pyi` spells them out. At run time they are names only,
-so that `help` shows `FloatArray` and `ModelLike`, not the unions these stand for. Shapes are named
-in docstrings.
+For a type checker they are the unions in `typing.pyi`. At run time they are only names, so that
+`help` shows `FloatArray` and `ModelLike` instead of long unions. Docstrings state the shapes of
+arrays.
 """
 
 import numpy as np
 
 
 class _Alias(type):
-    """A name for a type; what is an instance of that type is one of the name."""
+    """A metaclass that gives a type another name for `isinstance`."""
 
     def __instancecheck__(cls, value: object) -> bool:
         return isinstance(value, cls.meaning)
 
 
 class ArrayLike(metaclass=_Alias):
-    """What `numpy.asarray` reads: an array, a number, or nested sequences of numbers.
+    """A valid argument of `numpy.asarray`: an array, a number, or nested sequences of numbers.
 
     Examples:
         >>> isinstance([[1, 2], [3, 4]], ArrayLike)
@@ -60,7 +60,7 @@ class BoolArray(metaclass=_Alias):
 
 
 class SignArray(metaclass=_Alias):
-    """An array of int8 with entries -1, 0, +1.
+    """An array of int8 with entries -1, 0 and +1.
 
     Examples:
         >>> isinstance(np.array([-1, 0, 1], np.int8), SignArray)
@@ -71,7 +71,7 @@ class SignArray(metaclass=_Alias):
 
 
 class WideArray(metaclass=_Alias):
-    """An array of Python integers of any size, or of rationals.
+    """An object array of Python integers of any size, or of rationals.
 
     Examples:
         >>> isinstance(np.array([2**99], object), WideArray)
@@ -82,7 +82,7 @@ class WideArray(metaclass=_Alias):
 
 
 class AnyArray(metaclass=_Alias):
-    """An array of anything.
+    """An array of any dtype.
 
     Examples:
         >>> isinstance(np.array([1.5, 2.0]), AnyArray)
@@ -93,7 +93,7 @@ class AnyArray(metaclass=_Alias):
 
 
 class TorchModule(metaclass=_Alias):
-    """A `torch.nn.Module`, which `from_torch` reads.
+    """A `torch.nn.Module`, which `from_torch` converts.
 
     Examples:
         >>> def layers(net: TorchModule) -> list[str]:
@@ -104,12 +104,12 @@ class TorchModule(metaclass=_Alias):
 
 
 class ModelLike(metaclass=_Alias):
-    """A model, or what is read as one.
+    """A model, or an object that can be converted to a model.
 
-    One of: a `ReluNetwork`, `MaxoutNetwork`, `HardTransformer`, `Block`, `AttentionHead`,
-    `GraphNetwork` or `ArgmaxNetwork`; any object with an `ArgmaxNetwork` as its `network`; the path
-    of a file that `load_model` reads, as `str` or `Path`; a torch module, or a list of them, that
-    `from_torch` reads.
+    One of the following: a `ReluNetwork`, `MaxoutNetwork`, `HardTransformer`, `Block`,
+    `AttentionHead`, `GraphNetwork` or `ArgmaxNetwork`; any object whose attribute `network` is an
+    `ArgmaxNetwork`; the path of a file that `load_model` reads, as `str` or `Path`; a torch module,
+    or a list of torch modules, that `from_torch` converts.
 
     Examples:
         >>> import hardmax as hm
@@ -123,10 +123,10 @@ class ModelLike(metaclass=_Alias):
 
 
 class DomainLike(metaclass=_Alias):
-    """A domain, or its text: `Box([-1, -1], [1, 1])` or `"box:-1,1^2"`.
+    """A domain, or its description as text: `Box([-1, -1], [1, 1])` or `"box:-1,1^2"`.
 
     The domains are `Box`, `WholeSpace`, `Polytope`, `Slice`, `Segment`, `Ray` and `Line`.
-    `parse_domain` lists the texts.
+    `parse_domain` lists the possible texts.
 
     Examples:
         >>> import hardmax as hm

@@ -1,4 +1,4 @@
-"""What the aliases of `hardmax.typing` mean to a type checker."""
+"""The definitions of the aliases of `hardmax.typing` for type checkers."""
 
 import os
 from collections.abc import Iterator, Sequence

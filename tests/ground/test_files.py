@@ -45,7 +45,7 @@ def test_a_missing_folder_is_named_not_the_scratch_file(tmp_path):
 
 def test_what_is_no_text_is_refused(tmp_path):
     (tmp_path / "f").write_bytes(b"\xff\xfe")
-    with pytest.raises(RecordFormatError, match="`path` must name a text file"):
+    with pytest.raises(RecordFormatError, match="`path` must be a UTF-8 text file"):
         read_text(tmp_path / "f")
 
 

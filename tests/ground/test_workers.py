@@ -125,7 +125,7 @@ def test_a_pool_that_is_lent_and_breaks_says_so():
         list(as_done(abs, range(6), 2, pool))
     threads = ThreadPoolExecutor(1)
     threads.shutdown()
-    with pytest.raises(ArgumentError, match=r"`executor` must take jobs.*shutdown"):
+    with pytest.raises(ArgumentError, match=r"`executor` does not accept jobs.*shutdown"):
         list(in_order(abs, range(6), 2, threads))
 
 

@@ -293,5 +293,5 @@ def test_many_units_on_an_identity_are_left_to_the_other_method(monkeypatch):
 
 def test_a_name_that_stands_twice_among_many_is_found_at_once():
     names = ",".join(f'"{i}":0' for i in range(300_000))
-    with pytest.raises(RecordFormatError, match="'7' stands twice"):
+    with pytest.raises(RecordFormatError, match="'7' occurs twice"):
         parse_json("{" + names + ',"7":1}')

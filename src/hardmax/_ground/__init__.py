@@ -1,1 +1,1 @@
-"""What every package stands on: arguments, files, records, progress, interrupts."""
+"""Utilities for all packages: argument validation, files, records, progress, interrupts."""

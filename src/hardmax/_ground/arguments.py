@@ -1,8 +1,8 @@
-"""Reading what a caller passed: arrays with named sizes, and errors that name the argument.
+"""Validation of arguments: arrays with named sizes, and errors that name the argument.
 
-A public function starts with `sizes = Sizes()` and reads each array with its shape by name. The
-first array that mentions a name fixes its size; a later one that disagrees is refused with both
-arguments named.
+A public function starts with `sizes = Sizes()` and reads each array with a shape whose axes have
+names. The first array with a given name fixes its size. If a later array has a different size, the
+error message names both arguments.
 
 Examples:
     >>> sizes = Sizes()
@@ -38,7 +38,7 @@ _MOST_LAYOUTS = 256
 
 
 class Sizes:
-    """The named sizes seen so far in one call, and which argument fixed each."""
+    """The named sizes that the arguments of one call have fixed so far."""
 
     def __init__(self, **known: int) -> None:
         self._size: dict[str, int] = dict(known)
@@ -48,7 +48,7 @@ class Sizes:
         return self._size[name]
 
     def knows(self, axis: str | int) -> bool:
-        """Say whether a size has been fixed."""
+        """Return whether the size of an axis has been fixed."""
         return axis in self._size
 
     def floats(
@@ -63,18 +63,18 @@ class Sizes:
         """Read `value` as a C-contiguous float64 array of the named shape.
 
         Args:
-            name: The argument's name, for messages.
-            value: Anything array-like of real numbers. Integers and narrower floats are taken
-                if they convert exactly.
-            shape: One entry per axis: a size, or a name that must mean the same everywhere.
-            nonempty: True if every axis needs an entry, or the names of the axes that do.
-            infinity: Which infinities are allowed. NaN never is.
+            name: The name of the argument, for error messages.
+            value: An array-like of real numbers. Integers and narrower floats are accepted if they
+                convert exactly.
+            shape: One entry per axis: a size, or a name that has the same size in every array.
+            nonempty: True if no axis may be empty, or the names of the axes that may not be empty.
+            infinity: The infinities that are allowed. NaN is never allowed.
 
         Raises:
-            DtypeError: If the entries are not real numbers, or do not fit float64.
-            ShapeMismatchError: If the shape differs.
-            EmptyInputError: If an axis that needs an entry has none.
-            NonFiniteError: If NaN or a forbidden infinity occurs.
+            DtypeError: If the entries are not real numbers, or are not representable as float64.
+            ShapeMismatchError: If the array has the wrong shape.
+            EmptyInputError: If an axis is empty that may not be.
+            NonFiniteError: If the array contains NaN or an infinity that is not allowed.
         """
         array = _exact_float64(name, value)
         self.bind(name, array.shape, shape, nonempty)
@@ -92,7 +92,7 @@ class Sizes:
         """Read `value` as a C-contiguous int64 array of the named shape (see `floats`).
 
         Raises:
-            DtypeError: If the entries are not integers, or one does not fit int64.
+            DtypeError: If the entries are not integers, or an entry does not fit int64.
         """
         array = _real_array(name, value)
         if array.size and array.dtype.kind not in "iu":
@@ -107,7 +107,7 @@ class Sizes:
         shape: tuple[str | int, ...],
         nonempty: bool | Iterable[str] = True,
     ) -> None:
-        """Compare the shape of an array with the named one, and learn the sizes it fixes."""
+        """Check the shape of an array against a named shape, and record the sizes it fixes."""
         known, fits = self._size, len(got) == len(shape)
         for axis, size in zip(shape, got, strict=False):
             if isinstance(axis, int):
@@ -117,7 +117,7 @@ class Sizes:
             elif known[axis] != size:
                 fits = False
         if not fits:
-            # What this array itself has fixed is nothing to compare it with.
+            # Do not report sizes that this array itself has fixed.
             for axis in [axis for axis, source in self._source.items() if source == name]:
                 del known[axis], self._source[axis]
             raise ShapeMismatchError(
@@ -133,7 +133,7 @@ class Sizes:
                     )
 
     def _spell(self, shape: tuple[str | int, ...]) -> str:
-        """Write the wanted shape, and what is already known about its sizes."""
+        """Format the required shape, with the sizes that are already known."""
         known = [
             f"{axis} = {self._size[axis]}"
             + (f" (as in `{self._source[axis]}`)" if axis in self._source else "")
@@ -144,10 +144,10 @@ class Sizes:
 
 
 class KeptArrays:
-    """Arrays that a model keeps: names and shapes of what is read together, and copied.
+    """Names and shapes of the arrays of a model, which are read and copied together.
 
     Args:
-        arrays: For each array its name and its shape (see `Sizes.floats`).
+        arrays: For each array, its name and its shape (see `Sizes.floats`).
 
     Examples:
         >>> affine = KeptArrays(("weight", ("dim_in", "dim_out")), ("bias", ("dim_out",)))
@@ -158,19 +158,19 @@ class KeptArrays:
 
     def __init__(self, *arrays: tuple[str, tuple[str | int, ...]]) -> None:
         self._arrays = arrays
-        # Which part of the memory is which array.
+        # Start, end and shape of each array in the common memory, by the shapes of the inputs.
         self._layouts: dict[tuple[Any, ...], list[tuple[int, int, tuple[int, ...]]]] = {}
 
     def read(self, *values: Any) -> list[FloatArray]:
         """Read arrays as `Sizes.floats` does, and return read-only copies.
 
-        The copies lie one after the other in memory, and are checked together.
+        The copies are contiguous in memory and are checked together.
 
         Args:
-            values: The arrays; None for zeros of a shape that the arrays before fix.
+            values: The arrays, or None for zeros of a shape that the earlier arrays determine.
         """
         arrays: Sequence[Any] = values
-        # Of arrays of float64 their shapes; written out, as models are read by the thousand.
+        # The shapes of float64 arrays. This is a fast path: models are read by the thousand.
         shapes = tuple(
             [x.shape if type(x) is np.ndarray and x.dtype is _FLOAT64 else None for x in values]
         )
@@ -178,7 +178,7 @@ class KeptArrays:
             named = zip(values, self._arrays, strict=True)
             arrays = [None if x is None else _exact_float64(name, x) for x, (name, _) in named]
             shapes = tuple([None if array is None else array.shape for array in arrays])
-        layout = self._layouts.get(shapes) or self._laid_out(shapes)
+        layout = self._layouts.get(shapes) or self._lay_out(shapes)
         if None in shapes:
             laid_out = zip(arrays, layout, strict=True)
             arrays = [np.zeros(shape) if x is None else x for x, (_, _, shape) in laid_out]
@@ -188,13 +188,13 @@ class KeptArrays:
                 _refuse_non_finite(name, array, "none")
         return [together[start:end].reshape(shape) for start, end, shape in layout]
 
-    def _laid_out(self, shapes: tuple[Any, ...]) -> list[tuple[int, int, tuple[int, ...]]]:
-        """Check the shapes, and say where each array begins and ends, and which shape it has."""
+    def _lay_out(self, shapes: tuple[Any, ...]) -> list[tuple[int, int, tuple[int, ...]]]:
+        """Check the shapes, and return the start, the end and the shape of each array."""
         sizes, layout, start = Sizes(), [], 0
         for given, (name, axes) in zip(shapes, self._arrays, strict=True):
             shape = given
             if shape is None:
-                # Nothing but an array says how long such an axis is.
+                # Only an array can determine the size of such an axis.
                 if not all(sizes.knows(axis) for axis in axes):
                     _exact_float64(name, None)
                 shape = tuple(sizes[str(axis)] for axis in axes)
@@ -208,11 +208,11 @@ class KeptArrays:
 
 
 def bytes_of(arrays: Sequence[Any], empty: Bytes) -> Bytes:
-    """Return the numbers of arrays, one after the other, in a fraction of numpy's time.
+    """Return the concatenated bytes of arrays, in a fraction of the time that numpy takes.
 
     Args:
-        arrays: Arrays of one type.
-        empty: No bytes, of the kind that is wanted.
+        arrays: Arrays of the same dtype.
+        empty: An empty object of the required type, `b""` or `bytearray()`.
 
     Examples:
         >>> list(bytes_of([np.array([1, 2], np.int8), np.array([[3]], np.int8)], b""))
@@ -221,7 +221,7 @@ def bytes_of(arrays: Sequence[Any], empty: Bytes) -> Bytes:
     try:
         return empty.join(arrays)
     except TypeError:
-        # Some are columns of others, or transposed.
+        # Some arrays are not contiguous.
         return empty.join([array.tobytes() for array in arrays])
 
 
@@ -233,12 +233,12 @@ def floats(
     nonempty: bool | Iterable[str] = True,
     infinity: Infinity = "none",
 ) -> FloatArray:
-    """Read one array on its own (see `Sizes.floats`)."""
+    """Read a single array (see `Sizes.floats`)."""
     return Sizes().floats(name, value, shape, nonempty=nonempty, infinity=infinity)
 
 
 def floats_any_shape(name: str, value: Any, *, infinity: Infinity = "none") -> FloatArray:
-    """Read an array of any shape, also a scalar (see `Sizes.floats`)."""
+    """Read an array of any shape, including a scalar (see `Sizes.floats`)."""
     array = _exact_float64(name, value)
     _refuse_non_finite(name, array, infinity)
     return array
@@ -246,30 +246,30 @@ def floats_any_shape(name: str, value: Any, *, infinity: Infinity = "none") -> F
 
 @lru_cache(maxsize=64)
 def zeros(n: int) -> FloatArray:
-    """Return `n` zeros, read-only."""
+    """Return a read-only array of `n` zeros."""
     return owned(np.zeros(n))
 
 
 def owned(array: FloatArray) -> FloatArray:
-    """Return a read-only copy, for a frozen dataclass to keep."""
+    """Return a read-only copy, for storage in a frozen dataclass."""
     copy = array.copy()
     copy.setflags(write=False)
     return copy
 
 
 def prepare_array(array: AnyArray, dtype: Any = np.float64, name: str = "array") -> AnyArray:
-    """Return an array as compiled code reads it: one type, row after row, aligned.
+    """Return an array in the form that compiled code reads: C-contiguous, aligned, of one dtype.
 
-    The array itself is returned if it is so already; else a copy. A buffer read from a file may
-    begin at any byte, which `np.ascontiguousarray` leaves as it is.
+    If the array already has this form, it is returned itself, and otherwise a copy. A buffer that
+    was read from a file may be unaligned, which `np.ascontiguousarray` does not change.
 
     Args:
-        array: The numbers, with at least one axis.
-        dtype: Their type in the compiled code.
-        name: The argument's name, for messages.
+        array: The array, with at least one axis.
+        dtype: The dtype in the compiled code.
+        name: The name of the argument, for error messages.
 
     Raises:
-        DtypeError: If an integer does not fit the type.
+        DtypeError: If an integer does not fit the dtype.
 
     Examples:
         >>> prepare_array(np.array([1, 2**40]), np.int32, "codes")
@@ -298,7 +298,7 @@ def number(
     above: float | None = None,
     infinity: Infinity = "none",
 ) -> float:
-    """Read one real number within its limits; a bool is refused.
+    """Read one real number within limits; bool is not accepted.
 
     Examples:
         >>> number("tau", -1, at_least=0)
@@ -322,7 +322,7 @@ def number(
 def integer(
     name: str, value: Any, *, at_least: int | None = None, at_most: int | None = None
 ) -> int:
-    """Read one whole number within its limits; a bool or a float is refused."""
+    """Read one integer within limits; bool and float are not accepted."""
     if isinstance(value, bool | np.bool_) or not isinstance(value, int | np.integer):
         raise DtypeError(f"`{name}` must be an integer; got {value!r}.")
     result = int(value)
@@ -334,7 +334,7 @@ def integer(
 
 
 def choice(name: str, value: str, allowed: Iterable[str]) -> str:
-    """Read one of a few words."""
+    """Read one of several allowed strings."""
     options = list(allowed)
     if value not in options:
         raise ArgumentError(f"`{name}` must be one of {', '.join(options)}; got {value!r}.")
@@ -362,8 +362,8 @@ def _exact_float64(name: str, value: Any) -> FloatArray:
     array = _real_array(name, value)
     with np.errstate(over="ignore"):
         result = np.require(array, np.float64, ["C_CONTIGUOUS", "ALIGNED"])
-    # Comparing in the wider type is exact; NaN is left for the finiteness check. An integer is
-    # compared with Python integers, because int64 -> float64 comparison itself rounds.
+    # A comparison in the wider type is exact; NaN is found by the finiteness check. Integers are
+    # compared as Python integers, because the comparison of int64 with float64 itself rounds.
     if array.dtype.kind in "iu" and array.dtype.itemsize == 8:
         exact = (
             all(int(f) == int(i) for f, i in zip(result.flat, array.flat, strict=True))
@@ -376,14 +376,15 @@ def _exact_float64(name: str, value: Any) -> FloatArray:
         exact = True
     if not exact:
         raise DtypeError(
-            f"`{name}` must convert to float64 exactly; got {array.dtype} values that round."
+            f"`{name}` must convert to float64 exactly; got {array.dtype} values that would be "
+            "rounded."
         )
     return result
 
 
 def _are_finite(array: FloatArray) -> bool:
-    # A sum of squares is finite only if all numbers are; the other way round it may overflow. It is
-    # quicker where arrays are small; of large ones threads would add it up, which then spin.
+    # If the sum of squares is finite, all numbers are finite; the converse fails, because the sum
+    # can overflow. The sum is faster for small arrays. For large arrays BLAS would use threads.
     is_small = array.size <= _SMALL
     return (is_small and isfinite(np.vdot(array, array))) or bool(np.isfinite(array).all())
 
@@ -403,6 +404,6 @@ def _refuse_non_finite(name: str, array: FloatArray, infinity: Infinity) -> None
 
 
 def _tuple(items: Iterable[object]) -> str:
-    """Spell a shape without the quotes of its names: `(n_keys, 2)`."""
+    """Format a shape without quotes around its names: `(n_keys, 2)`."""
     words = [str(item) for item in items]
     return f"({words[0]},)" if len(words) == 1 else f"({', '.join(words)})"

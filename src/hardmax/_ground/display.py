@@ -1,7 +1,7 @@
-"""How objects show themselves: one short line at a prompt, a small card in a notebook.
+"""Representations of objects: one short line at a prompt, and a small card in a notebook.
 
-A card is HTML without scripts and without colours of its own: lines and text take those of the
-page, so that it reads on a light and on a dark one. Every text in it is escaped.
+A card is HTML without scripts. It inherits the colours of the page, so that it is readable on light
+and dark pages. All text in it is escaped.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 LONGEST = 200
-"""How many characters a `repr` may have."""
+"""Maximum number of characters of a `repr`."""
 _LONGEST_PART = 60
 _SHOWN_NUMBERS = 6
 _SHOWN_ITEMS = 6
@@ -25,10 +25,10 @@ _CELL = f"text-align:left;vertical-align:top;padding:2px 10px 2px 0;border-botto
 
 
 def short_repr(obj: Any) -> str:
-    """Write a dataclass as `Name(field=value, ...)` on one short line.
+    """Format a dataclass as `Name(field=value, ...)` on one short line.
 
-    Small arrays are written out, of large ones the shape; long texts and sequences are cut, and
-    fields that begin with an underscore are left out.
+    Small arrays are written in full, and large arrays as their shape. Long strings and sequences
+    are truncated. Fields whose names begin with an underscore are omitted.
 
     Examples:
         >>> from dataclasses import dataclass
@@ -48,18 +48,18 @@ def short_repr(obj: Any) -> str:
 
 
 def html_card(obj: Any) -> str:
-    """Write a dataclass as a card: its `repr`, and below it a table of its fields."""
+    """Format a dataclass as an HTML card: its `repr`, with a table of its fields below."""
     return card(repr(obj), public_fields(obj))
 
 
 def card(title: str, rows: Mapping[str, Any], picture: str = "") -> str:
-    """Write a card: a title, a table of names and values, and a picture beside it.
+    """Format a card as HTML: a title, a table of names and values, and a picture beside it.
 
     Args:
         title: One line of text.
-        rows: What to say, by name. Texts are shown as they are, arrays by their shape or their
-            entries, other objects by their `repr`, sequences of objects line by line.
-        picture: A picture as HTML, trusted as it is.
+        rows: The values to show, by name. Strings are shown in full, arrays by their shape or
+            entries, other objects by their `repr`, and sequences of objects one per line.
+        picture: A picture as HTML, which is not escaped.
 
     Examples:
         >>> "a &lt; b" in card("a < b", {}), "<td" in card("", {"n": 3})
@@ -78,7 +78,7 @@ def card(title: str, rows: Mapping[str, Any], picture: str = "") -> str:
 
 
 def grid(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
-    """Write a title and a table with columns; numbers stand to the right.
+    """Format a title and a table as HTML; numbers are aligned to the right.
 
     Examples:
         >>> grid("counts", ["n"], [[92]]).count("<td")
@@ -146,9 +146,9 @@ def svg_of_polygons(
 
 
 def public_fields(obj: Any) -> dict[str, Any]:
-    """Return the fields of a dataclass or named tuple by name, without private ones.
+    """Return the public fields of a dataclass or named tuple by name.
 
-    A field that was never filled in is left out.
+    Fields that have not been set are omitted.
     """
     given = [f.name for f in fields(obj)] if is_dataclass(obj) else obj._fields
     names = [name for name in given if not name.startswith("_")]
@@ -156,7 +156,7 @@ def public_fields(obj: Any) -> dict[str, Any]:
 
 
 def summary(value: Any) -> str:
-    """Write a value in at most a few words.
+    """Format a value in at most a few words.
 
     Examples:
         >>> summary(np.zeros(3)), summary(np.zeros((9, 9))), summary([1] * 50), summary({"a": 1})
@@ -189,7 +189,7 @@ def summary(value: Any) -> str:
 
 
 def cut(text: str, longest: int = _LONGEST_PART) -> str:
-    """Return a text in one line of at most so many characters.
+    """Return a text as one line of at most `longest` characters.
 
     Examples:
         >>> cut("one  and two", 9)
@@ -210,7 +210,7 @@ def counted(n: Any, noun: str) -> str:
 
 
 def spell_widths(widths: Sequence[int]) -> str:
-    """Write the widths of layers, in words where there are many.
+    """Format the widths of layers, in words if there are many.
 
     Examples:
         >>> spell_widths([16, 16]), spell_widths([40] * 60)
@@ -232,7 +232,7 @@ def _array(value: Any) -> str:
 
 
 def _html(value: Any) -> str:
-    """Write one value of a card: sequences of objects line by line, the rest in a line."""
+    """Format one value of a card: sequences of objects one per line, other values on one line."""
     if isinstance(value, str):
         return escape(value)
     if isinstance(value, list | tuple) and value and not isinstance(value[0], int | float):

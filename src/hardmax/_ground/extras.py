@@ -1,4 +1,4 @@
-"""Libraries that are not installed with hardmax: loaded when needed, and named when missing."""
+"""Optional dependencies: imported when needed, with a clear error if they are not installed."""
 
 import importlib
 import os
@@ -9,16 +9,17 @@ from hardmax.errors import MissingExtraError
 
 
 def load_extra(library: str, *, extra: str, purpose: str) -> Any:
-    """Import a library of an optional group of dependencies.
+    """Import a module of an optional dependency.
 
     Args:
         library: The module to import, such as `pyarrow.parquet`.
-        extra: The group it is in.
-        purpose: What needs it, for the message: "Arrow tables".
+        extra: The group of dependencies that contains the library.
+        purpose: A plural noun for the error message that names what needs the library, such as
+            "Arrow tables".
 
     Raises:
-        MissingExtraError: If it is not installed; the message has the command that installs it. A
-            library that is there and fails to load raises its own error.
+        MissingExtraError: If the library is not installed; the message contains the command that
+            installs it. If it is installed but cannot be imported, its own error is raised.
 
     Examples:
         >>> load_extra("json", extra="web", purpose="Pages").dumps([1])
@@ -33,7 +34,7 @@ def load_extra(library: str, *, extra: str, purpose: str) -> Any:
         return importlib.import_module(library)
     except ModuleNotFoundError as error:
         name = library.partition(".")[0]
-        # What the library itself misses is another problem, with another remedy.
+        # If a dependency of the library is missing, the remedy is different.
         if error.name is not None and error.name.partition(".")[0] != name:
             raise
         raise MissingExtraError(
@@ -42,21 +43,21 @@ def load_extra(library: str, *, extra: str, purpose: str) -> Any:
 
 
 def install_command(extra: str) -> str:
-    """Return the command that installs an extra where this package came from.
+    """Return the command that installs an extra from the source of this package.
 
-    A package registry need not have this version: a checkout installs from itself, and a package
-    that was installed from a folder or a file installs from there again.
+    A package registry need not have this version. Hence a checkout is installed from itself, and a
+    package that was installed from a folder or a file is installed from there again.
     """
     checkout = Path(__file__).resolve().parents[3]
     if (checkout / "pyproject.toml").is_file() and (checkout / "src" / "hardmax").is_dir():
-        return f"pip install -e '{_spelled(checkout)}[{extra}]'"
+        return f"pip install -e '{_spell_path(checkout)}[{extra}]'"
     origin = _origin()
-    return f"pip install '{'hardmax' if origin is None else _spelled(origin)}[{extra}]'"
+    return f"pip install '{'hardmax' if origin is None else _spell_path(origin)}[{extra}]'"
 
 
 def _origin() -> Path | None:
-    """The folder or file that pip installed this package from, if it is still there."""
-    # Imported here: they take longer than the imports of most callers.
+    """Return the folder or file from which pip installed this package, if it still exists."""
+    # Imported here, because these imports take longer than those of most callers.
     import json
     from importlib.metadata import PackageNotFoundError, distribution
     from urllib.parse import unquote, urlsplit
@@ -70,6 +71,6 @@ def _origin() -> Path | None:
     return path if url.scheme == "file" and path.exists() else None
 
 
-def _spelled(path: Path) -> str:
-    """A path as it is typed from the working directory."""
+def _spell_path(path: Path) -> str:
+    """Return a path relative to the working directory, if it can be typed that way."""
     return "." if path == Path.cwd() else os.fspath(path)

@@ -1,4 +1,4 @@
-"""Files that are either whole or untouched: writing in one step, reading text with clear errors."""
+"""Files: atomic writing, and reading of text with clear errors."""
 
 import os
 import tempfile
@@ -13,13 +13,14 @@ from hardmax.errors import ArgumentError, FileError, RecordFormatError
 
 @contextmanager
 def replacing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
-    """Open a file for writing that takes the place of `path` when the block ends well.
+    """Open a temporary file for writing that replaces `path` if the block ends without an error.
 
-    An exception, a crash or a full disk leaves an older file as it was, and no scratch file.
+    After an exception, a crash or a full disk, an existing file is unchanged. An exception or a
+    full disk also leaves no temporary file.
 
     Raises:
-        FileError: If the folder does not exist or cannot be written to, if `path` is a folder, or
-            if the disk is full.
+        FileError: If the folder does not exist or is not writable, if `path` is a folder, or if the
+            disk is full.
 
     Examples:
         >>> folder = tempfile.mkdtemp()
@@ -33,7 +34,7 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
         raise FileError.of(IsADirectoryError(EISDIR, os.strerror(EISDIR)), str(target))
     try:
         handle, scratch = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
-    except OSError as error:  # It would name the scratch file, which nobody has heard of.
+    except OSError as error:  # Name the folder, not the temporary file.
         raise FileError.of(error, str(target.parent)) from None
     try:
         with os.fdopen(handle, "wb") as stream:
@@ -45,14 +46,14 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
     except BaseException as error:
         with suppress(OSError):
             Path(scratch).unlink(missing_ok=True)
-        # An error that names another file is not about this one.
+        # An error that names another file does not concern this file.
         if isinstance(error, OSError) and error.filename in (None, scratch):
             raise FileError.of(error, str(target)) from None
         raise
 
 
 def _mode(target: Path) -> int:
-    """Return the permissions of the file that is replaced, or those any new file would get."""
+    """Return the permissions of the file to be replaced, or the default for a new file."""
     if target.exists():
         return target.stat().st_mode & 0o777
     umask = os.umask(0)
@@ -61,21 +62,21 @@ def _mode(target: Path) -> int:
 
 
 def write_text(path: str | os.PathLike[str], text: str) -> None:
-    """Write UTF-8 text in one step (see `replacing`)."""
+    """Write a UTF-8 text file atomically (see `replacing`)."""
     with replacing(path) as stream:
         stream.write(text.encode("utf-8"))
 
 
 def read_text(path: str | os.PathLike[str]) -> str:
-    """Read UTF-8 text.
+    """Read a UTF-8 text file.
 
     Raises:
-        RecordFormatError: If the file is not text.
+        RecordFormatError: If the file is not valid UTF-8.
     """
     try:
         return Path(path).read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
-        raise RecordFormatError(f"`path` must name a text file; {path}: {error}.") from None
+        raise RecordFormatError(f"`path` must be a UTF-8 text file; {path}: {error}.") from None
 
 
 def check_ending(path: str | os.PathLike[str], endings: tuple[str, ...]) -> str:
@@ -107,10 +108,10 @@ def check_ending(path: str | os.PathLike[str], endings: tuple[str, ...]) -> str:
 
 
 def make_folder(out: Path) -> None:
-    """Make a folder if it is not there, and see that a file can be written to it.
+    """Create a folder if it does not exist, and check that it is writable.
 
     Raises:
-        ArgumentError: If it cannot.
+        ArgumentError: If the folder cannot be created or is not writable.
     """
     try:
         out.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""Ctrl-C at the right moment: held back while something must not be left half done."""
+"""Deferral of Ctrl-C while a sequence of steps must not be interrupted."""
 
 import _signal  # type: ignore[import-not-found]  # what `signal` wraps, in a tenth of its time
 import threading
@@ -11,16 +11,18 @@ Found = TypeVar("Found")
 
 
 class held_interrupts:  # noqa: N801 (used as a block)
-    """Hold Ctrl-C back while the block runs; it acts as soon as the block has ended.
+    """Defer Ctrl-C while the block runs; it takes effect as soon as the block has ended.
 
-    In a long block, call what `with` hands over wherever an interrupt may act.
+    In a long block, call the function that `with` returns at points where an interrupt may take
+    effect.
 
-    Python raises `KeyboardInterrupt` between any two steps of a program, so two steps that belong
-    together need this around them. Interrupts only reach the main thread: elsewhere nothing is
-    done, nor where they are ignored or handled outside Python.
+    Python raises `KeyboardInterrupt` between any two steps of a program, so steps that must not be
+    separated need this block around them. Interrupts reach only the main thread. In other threads
+    this block does nothing; neither does it if interrupts are ignored or handled outside of Python.
 
     Args:
-        deliver: Whether it acts at all; False while an earlier interrupt is being dealt with.
+        deliver: Whether the interrupt takes effect at the end; False while an earlier interrupt is
+            being handled.
 
     Examples:
         >>> import signal
@@ -62,10 +64,10 @@ class held_interrupts:  # noqa: N801 (used as a block)
 
 
 class InterruptsNamed:
-    """Let an interrupt be a `KeyboardInterrupt`, whatever compiled code has made of it.
+    """Restore a `KeyboardInterrupt` that compiled code has converted to another exception.
 
-    An interrupt that arrives while a compiled function hands arrays over comes out of it as a
-    `SystemError` that was caused by one.
+    If an interrupt arrives while a compiled function exchanges arrays with Python, the function
+    raises a `SystemError` whose cause is the interrupt.
     """
 
     def __enter__(self) -> None:
@@ -87,8 +89,8 @@ def packed_when_done(work: Callable[[], bool], pack: Callable[[bool], Found]) ->
     """Search, then pack what was found, also where Ctrl-C ends the search.
 
     Args:
-        work: Searches; says whether everything was searched.
-        pack: Given that, returns what was found. It is never interrupted.
+        work: A function that searches, and returns whether the search is complete.
+        pack: A function that takes this boolean and returns the result. It is never interrupted.
 
     Raises:
         Interrupted: On Ctrl-C; its `partial` is what `pack` returns.

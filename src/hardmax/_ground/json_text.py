@@ -1,4 +1,4 @@
-"""JSON from files that nobody vouches for: read at once or refused with the reason."""
+"""Safe parsing of JSON from untrusted files."""
 
 import json
 from collections import Counter
@@ -8,22 +8,22 @@ from typing import Any
 from hardmax.errors import RecordFormatError
 
 MOST_NESTED = 100
-"""How deep lists and objects may stand in each other, written or read."""
+"""Maximum nesting depth of lists and objects, both written and read."""
 
 
 def parse_json(text: str | bytes, *, floats: bool = True) -> Any:
-    """Read JSON text; what comes back is safe to walk through by recursion.
+    """Parse JSON text to a value that is safe to traverse by recursion.
 
-    Stricter than `json.loads`: NaN, infinities and numbers that overflow to them are refused, and
-    so are a name that stands twice in an object, half of a surrogate pair in a string, and nesting
-    deeper than `MOST_NESTED`.
+    The parser is stricter than `json.loads`. It rejects NaN, infinities, numbers that overflow,
+    repeated names in an object, unpaired surrogates in strings, and nesting deeper than
+    `MOST_NESTED`.
 
     Args:
-        text: The text, or its bytes.
-        floats: Whether numbers may have a point or an exponent.
+        text: The text, as a string or as bytes.
+        floats: Whether numbers may have a decimal point or an exponent.
 
     Raises:
-        RecordFormatError: If the text is not such JSON.
+        RecordFormatError: If the text is not valid JSON in this sense.
 
     Examples:
         >>> parse_json('{"cells": [3, 4]}')
@@ -31,17 +31,17 @@ def parse_json(text: str | bytes, *, floats: bool = True) -> Any:
         >>> parse_json("[" * 600 + "]" * 600)
         Traceback (most recent call last):
             ...
-        hardmax.errors.RecordFormatError: `text` must be JSON nested at most 100 deep; this is
-        deeper.
+        hardmax.errors.RecordFormatError: `text` must be JSON nested at most 100 levels deep; got
+        deeper nesting.
     """
     if not isinstance(text, str | bytes):
-        raise RecordFormatError(f"`text` must be text; got {type(text).__name__}.")
+        raise RecordFormatError(f"`text` must be a string or bytes; got {type(text).__name__}.")
     try:
         value = json.loads(
             text,
             parse_constant=_refuse_constant,
-            parse_float=_finite if floats else _refuse_float,
-            object_pairs_hook=_without_repeats,
+            parse_float=_read_finite if floats else _refuse_float,
+            object_pairs_hook=_refuse_repeats,
         )
     except RecursionError:
         raise RecordFormatError(_TOO_DEEP) from None
@@ -51,11 +51,11 @@ def parse_json(text: str | bytes, *, floats: bool = True) -> Any:
     return value
 
 
-_TOO_DEEP = f"`text` must be JSON nested at most {MOST_NESTED} deep; this is deeper."
+_TOO_DEEP = f"`text` must be JSON nested at most {MOST_NESTED} levels deep; got deeper nesting."
 
 
 def _refuse_nesting(value: Any) -> None:
-    """Go through the levels of a value one after the other, without recursion."""
+    """Raise an error if a value is nested too deeply; traverse it level by level."""
     level = [[value]]
     for _ in range(MOST_NESTED + 1):
         entries = [entry for container in level for entry in container]
@@ -73,21 +73,22 @@ def _refuse_half_characters(entry: str) -> None:
     try:
         entry.encode("utf-8")
     except UnicodeEncodeError as error:
-        raise RecordFormatError(f"`text` must be JSON of whole characters; {error}.") from None
+        reason = f"`text` must be JSON without unpaired surrogates; {error}."
+        raise RecordFormatError(reason) from None
 
 
-def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _refuse_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     content = dict(pairs)
     if len(content) != len(pairs):
         ((twice, _),) = Counter(name for name, _ in pairs).most_common(1)
-        raise ValueError(f"the name {twice!r:.60} stands twice in one object")
+        raise ValueError(f"the name {twice!r:.60} occurs twice in one object")
     return content
 
 
-def _finite(word: str) -> float:
+def _read_finite(word: str) -> float:
     value = float(word)
     if not isfinite(value):
-        raise ValueError(f"{word:.60} is beyond float64")
+        raise ValueError(f"{word:.60} exceeds the range of float64")
     return value
 
 
@@ -96,4 +97,4 @@ def _refuse_float(word: str) -> float:
 
 
 def _refuse_constant(word: str) -> None:
-    raise ValueError(f"{word} is not JSON")
+    raise ValueError(f"{word} is not valid JSON")

@@ -1,17 +1,18 @@
-r"""The colours of every picture, and which of them a cell has: `palette.json`, read here.
+r"""The colours of all pictures, read from `palette.json`, and the colours of cells.
 
-A colour is lightness, chroma and hue in OKLCH [Ott20]. There are seven for cells and seven strong
-ones of about the same hues for lines, walls and marks, on light paper and on dark. They are apart
-from one another to the normal eye and to the colour-blind (`views`).
+A colour consists of lightness, chroma and hue in OKLCH [Ott20]. For light and for dark paper there
+are seven colours for cells, and seven strong colours of about the same hues for lines, walls and
+marks. They are distinguishable for normal and for colour-blind vision (`views`).
 
-The colour of a cell follows from its winners alone, so that it is the same in every picture, on
-every domain and at every depth. The winners $w_1, w_2, \dots$ of a layer are one number, the code
-$\sum_g s_g w_g$ with the steps $s_g$ of the palette. The first layer that cuts gives the hue: code
-mod 7, in one of three tints, so that 21 codes are told apart. Each later layer moves the lightness
-by a shade (code mod 5) and the hue by a small turn (code mod 3), both less from layer to layer: the
-parts of a cell are shades of it. Cells on two sides of a wall differ in the winner of one group,
-and no step is a multiple of 3, 5 or 7: units never give them the same colour, nor do heads whose
-keys' numbers differ by less than 21 (15 in later layers).
+The colour of a cell depends only on its winners, so that it is the same in every picture, on every
+domain and at every depth. The winners $w_1, w_2, \dots$ of a layer are combined to a code
+$\sum_g s_g w_g$ with the steps $s_g$ of the palette. The first layer that cuts determines the hue:
+the code mod 7, in one of three tints, so that 21 codes are distinguished. Each later layer changes
+the lightness by a shade (code mod 5) and the hue by a small turn (code mod 3). Both changes
+decrease from layer to layer, so the parts of a cell are shades of its colour. Cells on two sides of
+a wall differ in the winner of one group, and no step is a multiple of 3, 5 or 7. Hence the two
+cells have different colours at walls of units, and at walls of heads if the indices of the two keys
+differ by less than 21 (15 in later layers).
 """
 
 import json
@@ -27,7 +28,7 @@ from hardmax.typing import FloatArray, IntArray
 
 @cache
 def palette() -> dict[str, Any]:
-    """Return what `palette.json` says.
+    """Return the content of `palette.json`.
 
     Examples:
         >>> sorted(palette()["light"])
@@ -39,7 +40,7 @@ def palette() -> dict[str, Any]:
 
 
 def strong_colours(theme: str = "light") -> tuple[str, ...]:
-    """Return the seven colours of lines, walls and marks.
+    """Return the seven strong colours for lines, walls and marks.
 
     Examples:
         >>> strong_colours()[:2]
@@ -49,23 +50,24 @@ def strong_colours(theme: str = "light") -> tuple[str, ...]:
 
 
 def label_colours(labels: Any, theme: str = "light") -> FloatArray:
-    """Give every label, an integer, the colour of the cells with that code, shape `(n, 3)`.
+    """Return for every integer label the colour of the cells with this code, shape `(n, 3)`.
 
     Examples:
         >>> hexadecimal(label_colours([0, 1, 0]))
         ['#73aceb', '#edbd91', '#73aceb']
     """
-    return rgb(_bent(_of_codes(np.asarray(labels, np.int64).reshape(-1), theme), theme))
+    codes = np.asarray(labels, np.int64).reshape(-1)
+    return rgb(_compress_lightness(_code_colours(codes, theme), theme))
 
 
 def cell_colours(signatures: IntArray, n_groups: Sequence[int], theme: str = "light") -> FloatArray:
-    """Give every cell its colour, shape `(n, 3)`.
+    """Return the colour of every cell, shape `(n, 3)`.
 
-    Layers in which all winners are the same, which cut nothing, leave the colours as they are.
+    Layers in which all cells have the same winners do not affect the colours.
 
     Args:
         signatures: The winners of each cell, shape `(n, sum(n_groups))`.
-        n_groups: How many groups each layer has.
+        n_groups: The number of groups of each layer.
         theme: `"light"` or `"dark"`.
 
     Examples:
@@ -75,12 +77,12 @@ def cell_colours(signatures: IntArray, n_groups: Sequence[int], theme: str = "li
     given = palette()
     layers = np.split(signatures, np.cumsum(n_groups)[:-1], axis=1)
     cutting = [layer_codes(layer) for layer in layers if (layer != layer[:1]).any()]
-    colours = _of_codes(cutting[0] if cutting else np.zeros(len(signatures), np.int64), theme)
+    colours = _code_colours(cutting[0] if cutting else np.zeros(len(signatures), np.int64), theme)
     for depth, codes in enumerate(cutting[1:]):
         strength = given["falls"] ** depth
         colours[:, 0] += strength * given["shade"] * np.array(given["shades"])[codes % 5]
         colours[:, 2] += strength * given["turn"] * np.array(given["turns"])[codes % 3]
-    return rgb(_bent(colours, theme))
+    return rgb(_compress_lightness(colours, theme))
 
 
 def layer_codes(winners: IntArray) -> IntArray:
@@ -94,16 +96,16 @@ def layer_codes(winners: IntArray) -> IntArray:
     return np.asarray(winners @ steps, np.int64)
 
 
-def _of_codes(codes: IntArray, theme: str) -> FloatArray:
-    """Return lightness, chroma and hue of the codes of the layer that gives the hue."""
+def _code_colours(codes: IntArray, theme: str) -> FloatArray:
+    """Return lightness, chroma and hue for the codes of the first layer that cuts."""
     given = palette()
     colours = np.array(given[theme]["cells"])[codes % 7]
     colours[:, 0] += np.array(given["tints"])[codes // 7 % 3]
     return colours
 
 
-def _bent(colours: FloatArray, theme: str) -> FloatArray:
-    """Bring lightness beyond the theme's knee nearer to it: none comes to white or black."""
+def _compress_lightness(colours: FloatArray, theme: str) -> FloatArray:
+    """Compress lightness beyond the knee of the theme, so that no colour is white or black."""
     knee = palette()[theme]["knee"]
     lightness = colours[:, 0]
     nearer = knee + palette()["bend"] * (lightness - knee)
@@ -112,7 +114,7 @@ def _bent(colours: FloatArray, theme: str) -> FloatArray:
 
 
 def rgb(lch: Any) -> FloatArray:
-    """Convert from OKLCH to sRGB, multiples of 1/255; what a screen cannot show is made paler.
+    """Convert OKLCH to sRGB in multiples of 1/255; reduce the chroma of colours out of gamut.
 
     References:
         [Ott20].
@@ -134,14 +136,14 @@ def rgb(lch: Any) -> FloatArray:
 
 
 def hexadecimal(colours: FloatArray) -> list[str]:
-    """Write colours in 0 to 1 as `#rrggbb`."""
+    """Format colours with components from 0 to 1 as `#rrggbb`."""
     return ["#{:02x}{:02x}{:02x}".format(*row) for row in np.rint(255 * colours).astype(int)]
 
 
 def views(colours: FloatArray) -> dict[str, FloatArray]:
-    """Place colours in OKLab, as the normal eye and three kinds of colour-blind eyes see them.
+    """Return colours in OKLab for normal vision and for three kinds of colour blindness.
 
-    Distances of 0.02 can just be seen.
+    A distance of 0.02 is just noticeable.
 
     References:
         [Ott20] for the space, [MOF09] for the simulated colour blindness.

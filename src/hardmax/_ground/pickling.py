@@ -1,4 +1,4 @@
-"""What is pickled of an object: not its cached properties, which may hold integers of flint."""
+"""Pickling without cached properties, which may contain flint integers."""
 
 from functools import cached_property
 from typing import Any, Generic, Self, TypeVar, overload
@@ -7,9 +7,10 @@ Value = TypeVar("Value")
 
 
 class quickly_cached(cached_property[Value], Generic[Value]):  # noqa: N801 (used as a decorator)
-    """A cached property without the lock that Python has around one before version 3.12.
+    """A cached property without the lock that Python uses before version 3.12.
 
-    Two threads may both compute the value, which costs less than the lock where that is quick.
+    Two threads may both compute the value. For values that are fast to compute, this costs less
+    than the lock.
 
     Examples:
         >>> class Square:
@@ -34,7 +35,7 @@ class quickly_cached(cached_property[Value], Generic[Value]):  # noqa: N801 (use
 
 
 class WithoutCaches:
-    """Objects that are pickled and copied without their cached properties."""
+    """A base class for objects that are pickled and copied without their cached properties."""
 
     def __getstate__(self) -> dict[str, Any]:
         return {

@@ -1,10 +1,10 @@
-"""Progress of long work, shown only where someone can be watching.
+"""Progress of long computations, shown only on a terminal or in a notebook.
 
-* On a terminal: a bar, after one second, which disappears when the work is done.
-* In a notebook: one line that is updated in place, after one second.
-* In a pipe or a log file: nothing.
+* On a terminal: a bar, which appears after one second and disappears at the end.
+* In a notebook: one line, which appears after one second and is updated in place.
+* In a pipe or a log file: no output.
 
-Both show how much is done, how fast, and the time elapsed. `set_progress(False)`, the environment
+Both show the amount done, the speed and the elapsed time. `set_progress(False)`, the environment
 variable `HARDMAX_PROGRESS=0` and the option `--quiet` of every command switch them off.
 """
 
@@ -23,7 +23,7 @@ _NOTEBOOK_PAUSE_S = 0.2
 _MORE_PAUSE_S = 1.0
 
 _is_switched_on: bool | None = None
-"""What `set_progress` was called with last; None leaves the choice to the environment."""
+"""The last argument of `set_progress`; None means that the environment variable decides."""
 
 
 def set_progress(shown: bool | None = True) -> None:
@@ -52,7 +52,7 @@ def is_shown() -> bool:
 
 
 class Progress(Generic[Item]):
-    """Work under way: iterate over it, or advance it by hand. See `track`."""
+    """A computation whose progress is shown: iterate over it, or call `advance`. See `track`."""
 
     def __init__(self, items: Iterable[Item], total: int | None, description: str) -> None:
         self._items = items
@@ -65,7 +65,7 @@ class Progress(Generic[Item]):
         self._more_due = 0.0
 
     def advance(self, n_steps: int = 1, more: Callable[[], str] | None = None) -> None:
-        """Say that `n_steps` more are done, and what else there is to say, asked now and then."""
+        """Report that `n_steps` more steps are done; `more` returns text to append to the line."""
         self._done += n_steps
         if not self._has_begun:
             self._has_begun = True
@@ -79,7 +79,7 @@ class Progress(Generic[Item]):
                 self._view.show(self._done, elapsed)
 
     def close(self) -> None:
-        """Take the bar away, or say the last word, if there was a first."""
+        """Remove the bar, or complete the line of the notebook, if it was shown."""
         view, self._view = self._view, None
         self._has_begun = True
         if view is not None:
@@ -107,13 +107,13 @@ class Progress(Generic[Item]):
 
 
 def track(work: Iterable[Item] | int, description: str, total: int | None = None) -> Progress[Item]:
-    """Show progress on standard error, once the work has taken a while.
+    """Show progress on standard error if the work takes longer than a second.
 
     Args:
-        work: What to iterate over, or how many steps there are, to be advanced by hand.
-        description: The words before the bar. Where the number of steps is not known they are what
-            is counted: the bar then says how many there are, and how many come in a second.
-        total: How many steps, if `work` is an iterable without a length; 0 if nobody knows.
+        work: An iterable, or the number of steps if `advance` is called for each of them.
+        description: The words before the bar. If the number of steps is not known, they name the
+            things that are counted, and the line shows their number and rate.
+        total: The number of steps, if `work` is an iterable without a length; 0 if it is not known.
 
     Examples:
         >>> sum(track([1, 2, 3], "adding"))
@@ -133,17 +133,17 @@ class _View(Protocol):
 
     words: "_Words"
     due: float
-    """After how many seconds there is something new to show."""
+    """Elapsed time, in seconds, at which the view is to be updated next."""
 
     def show(self, done: int, elapsed: float) -> None:
-        """Show how much is done after so many seconds."""
+        """Show the amount done after the given number of seconds."""
 
     def close(self, done: int, elapsed: float) -> None:
-        """Show the end."""
+        """Show the final state."""
 
 
 class _Words:
-    """What to say of work whose steps have a name, and perhaps a number."""
+    """The text of a progress view, for steps with a name and possibly a known total."""
 
     def __init__(self, description: str, total: int | None) -> None:
         self.description, self.total = description, total
@@ -153,7 +153,7 @@ class _Words:
         return f"{self.amount(done, elapsed)}, {_duration(elapsed)}"
 
     def amount(self, done: int, elapsed: float) -> str:
-        """Say how much is done and how fast."""
+        """Return the amount done and the speed as text."""
         rate = done / max(elapsed, 1e-9)
         speed = f"{rate:,.0f}" if rate >= 10.0 or not done else f"{rate:.2g}"
         if self.total:
@@ -162,7 +162,7 @@ class _Words:
 
 
 def _duration(seconds: float) -> str:
-    """Write a time.
+    """Format a duration.
 
     Examples:
         >>> _duration(7.9), _duration(61), _duration(3 * 3600 + 62)
@@ -174,7 +174,7 @@ def _duration(seconds: float) -> str:
 
 
 def _view(description: str, total: int | None) -> _View | None:
-    """Return the view for the place that standard error leads to; None if nobody watches it."""
+    """Return the view for standard error; None if it is neither a terminal nor a notebook."""
     if not is_shown():
         return None
     if _is_notebook():
@@ -184,13 +184,13 @@ def _view(description: str, total: int | None) -> _View | None:
 
 
 def _is_notebook() -> bool:
-    """Whether this runs in the kernel of a notebook; nothing is imported to find out."""
+    """Return whether this runs in the kernel of a notebook, without importing anything."""
     shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
     return getattr(shell, "kernel", None) is not None
 
 
 class _TerminalBar:
-    """A bar on a terminal that leaves nothing behind."""
+    """A bar on a terminal, which is removed at the end."""
 
     def __init__(self, words: _Words) -> None:
         self.words, self.due = words, _PATIENCE_S
@@ -222,7 +222,7 @@ class _TerminalBar:
 
 
 class _NotebookLine:
-    """One line below the cell of a notebook, that changes."""
+    """One line below the cell of a notebook, which is updated in place."""
 
     def __init__(self, words: _Words) -> None:
         self.words, self.due = words, _PATIENCE_S

@@ -1,7 +1,8 @@
-"""Public names: loaded on first use, and found again when asked for in the wrong place.
+"""Public names: imported on first use, with a hint if they are looked up in the wrong package.
 
-A package lists its public names in its stub, `__init__.pyi`. Each of them is public in one place,
-in `hardmax` itself or in one package of it; asked for elsewhere, it is answered with that place.
+A package lists its public names in its stub, `__init__.pyi`. Each name is exported from exactly one
+package, `hardmax` itself or one of its subpackages. The error for a name that is looked up in
+another package states where it is.
 """
 
 from collections.abc import Callable
@@ -29,7 +30,7 @@ PACKAGES = (
     "hardmax.errors",
     "hardmax.typing",
 )
-"""Where public names are."""
+"""The modules that export public names."""
 
 
 def attach(
@@ -38,14 +39,14 @@ def attach(
     """Return `__getattr__`, `__dir__` and `__all__` of a package whose stub lists its names."""
     load, listed, names = lazy_loader.attach_stub(package, file)
 
-    def found(name: str) -> Any:
+    def get_public(name: str) -> Any:
         return load(name) if name in names else refuse(package, name)
 
-    return found, listed, names
+    return get_public, listed, names
 
 
 def refuse(package: str, name: str) -> NoReturn:
-    """Raise an AttributeError that says where a name is, if it is public at all.
+    """Raise an AttributeError that states where a name is exported, if it is public.
 
     Examples:
         >>> refuse("hardmax", "rotary_head")
@@ -59,7 +60,7 @@ def refuse(package: str, name: str) -> NoReturn:
         AttributeError: hardmax has no attribute softmax
     """
     text = f"{package} has no attribute {name}"
-    # An import of a module asks first whether the package has it already.
+    # The import system looks up a submodule as an attribute before it imports the submodule.
     if not name.startswith("_") and find_spec(f"{package}.{name}") is None:
         for home in PACKAGES:
             if name in import_module(home).__all__:

@@ -1,8 +1,8 @@
-"""Results that say where they come from: parameters, seed, versions, input hash, wall time.
+"""Results stored with their provenance: parameters, seed, versions, input hash, wall time.
 
-A `Record` is written as plain JSON and reads back bit for bit: Python writes the shortest decimal
-that identifies a float64, infinities and NaN are spelled out, and arrays carry their dtype and
-shape. Nothing is ever executed while reading.
+A `Record` is written as plain JSON and is read back bit for bit: Python writes the shortest decimal
+that identifies a float64, infinities and NaN are written as words, and arrays are stored with dtype
+and shape. Reading a record never executes code.
 """
 
 import hashlib
@@ -28,37 +28,39 @@ from hardmax.errors import ArgumentError, DtypeError, HardmaxError, RecordFormat
 
 FORMAT = "hardmax.record/2"
 """The value of `format` in a record; `content` is a hash of the other fields. Records of format
-`hardmax.record/1`, which have none, are still read; nothing shows whether these were changed."""
+`hardmax.record/1` have no hash. They are still read, but not verified."""
 _OLD_FORMAT = "hardmax.record/1"
 _LIBRARIES = ("hardmax", "numpy", "scipy", "python-flint", "highspy")
 _ARRAY_DTYPES = ("float64", "float32", "int64", "int32", "int8", "uint8", "bool", "object")
 _FLOATS = {repr(x): x for x in (float("inf"), float("-inf"), float("nan"))}
 _MOST_BITS = 1 << 13
-"""Longer integers are written in hexadecimal: decimal digits cost the square of their number."""
+"""Longer integers are written in hexadecimal, because decimal conversion takes quadratic time."""
 _MOST_DIGITS = 1 << 14
-"""How long numerator and denominator may be in hexadecimal: cancelling costs the square of it."""
+"""Maximum number of hexadecimal digits of a numerator or denominator, because reducing a fraction
+takes quadratic time."""
 _MOST_AXES = 32
 _CHUNK_DIGITS = 500
 _CHUNK = 10**_CHUNK_DIGITS
-"""Python refuses to write longer integers in decimal digits if it is told so; at least 640 digits
-are always allowed."""
+"""Integers are converted to decimal in chunks, because Python can be configured to reject long
+integers; it always allows at least 640 digits."""
 _INTEGER = re.compile(r"-?(0x[0-9a-f]+|[0-9]+)", re.ASCII)
 
 
 @dataclass(frozen=True, eq=False)
 class Record:
-    """One result with everything needed to obtain it again.
+    """A result with all data that is needed to reproduce it.
 
-    Two records are equal if their JSON is, so NaN equals NaN and arrays compare entry by entry.
+    Two records are equal if their JSON texts are equal, so NaN equals NaN, and arrays are compared
+    entry by entry.
 
     Attributes:
-        name: What was computed, for example `"minkowski"`.
+        name: The name of the computation, for example `"minkowski"`.
         parameters: The arguments that are not arrays of weights.
-        results: The numbers, arrays, strings, lists and mappings that came out.
-        seed: The seed of every random choice, or None if there was none.
-        inputs: `fingerprint` of the input weights, or `""` if there were none.
-        seconds: Wall time of the computation.
-        versions: Library name to version.
+        results: The computed numbers, arrays, strings, lists and mappings.
+        seed: The seed of all random choices, or None if there are none.
+        inputs: The `fingerprint` of the input weights, or `""` if there are none.
+        seconds: The wall time of the computation.
+        versions: The version of each library, by name.
 
     Examples:
         >>> record = Record("demo", {"n_keys": 4}, {"margin": 0.1, "cells": np.array([3, 4])})
@@ -89,7 +91,7 @@ class Record:
         return hash(self.to_json())
 
     def to_json(self) -> str:
-        """Write the record as JSON text, keys in a fixed order."""
+        """Return the record as JSON text, with keys in a fixed order."""
         content = {f.name: _encode(getattr(self, f.name), f.name) for f in fields(self)}
         stored = {"format": FORMAT, "content": _content_hash(content), **content}
         return json.dumps(stored, indent=1, allow_nan=False)
@@ -118,22 +120,23 @@ class Record:
         for name, (is_right, what) in _FIELD_TYPES.items():
             if not is_right(values[name]):
                 raise RecordFormatError(
-                    f"`text` must have {what} as `{name}`; got {_shown(values[name])}."
+                    f"`text` must have {what} as `{name}`; got {_describe(values[name])}."
                 )
         if digest != (None if found == _OLD_FORMAT else _content_hash(content)):
             raise RecordFormatError(
-                "`text` must be a record as it was written; its hash `content` is "
-                f"{'missing' if digest is None else 'another one'}."
+                "`text` must have the hash `content` with which it was written; it is missing."
+                if digest is None
+                else "`text` was modified after it was written: its hash `content` does not match."
             )
         return cls(**{**values, "seconds": float(values["seconds"])})
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write to a file; a crash or a full disk leaves the old file as it was."""
+        """Write the record to a file atomically; if writing fails, an old file is unchanged."""
         write_text(path, self.to_json())
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "Record":
-        """Read from a file written by `save`.
+        """Read a record from a file written by `save`.
 
         Raises:
             RecordFormatError: If the file is not such a record; the message names the file.
@@ -153,7 +156,7 @@ def record(
     seed: int | None = None,
     inputs: Any = None,
 ) -> Record:
-    """Run `compute`, time it, and pack what it returns.
+    """Run `compute`, measure its time, and return its result as a `Record`.
 
     Examples:
         >>> record("answer", lambda: {"value": 42}, inputs=np.eye(2)).results["value"]
@@ -167,10 +170,11 @@ def record(
 
 
 def fingerprint(inputs: Any) -> str:
-    """Hash weights: arrays, numbers and strings, nested in lists, mappings and dataclasses.
+    """Return a hash of arrays, numbers and strings, nested in lists, mappings and dataclasses.
 
-    Equal dtypes, shapes and bits give equal hashes on every machine; any change of a bit, a
-    shape or a name changes the hash. An object with `hashed_parts` is what that returns.
+    Inputs with equal dtypes, shapes and bits have equal hashes on every machine. Changing a bit, a
+    shape or a name changes the hash. For an object with a method `hashed_parts`, the return value
+    of this method is hashed.
 
     Examples:
         >>> fingerprint([np.zeros(2), 1]) == fingerprint([np.zeros(2), 1])
@@ -185,7 +189,7 @@ def fingerprint(inputs: Any) -> str:
 
 def library_versions() -> dict[str, str]:
     """Return the versions of Python and of the libraries a result can depend on."""
-    from importlib import metadata  # It takes as long to load as a small search.
+    from importlib import metadata  # Importing this takes as long as a small search.
 
     versions = {"python": platform.python_version()}
     for library in _LIBRARIES:
@@ -198,10 +202,10 @@ def library_versions() -> dict[str, str]:
 
 @cache
 def code_fingerprint() -> str:
-    """Hash every file of this package, as it was at the first call in this process.
+    """Return a hash of all files of this package, computed at the first call in this process.
 
-    A stored result is worth keeping only as long as the code it came from is the same: the version
-    alone does not tell while the code is worked on.
+    Stored results are reused only if the code is the same. The version alone does not identify the
+    code during development.
     """
     root = Path(__file__).parents[1]
     paths = [path for path in root.rglob("*") if path.is_file() and "__pycache__" not in path.parts]
@@ -211,16 +215,16 @@ def code_fingerprint() -> str:
 
 
 def file_digest(path: str | os.PathLike[str]) -> str | None:
-    """Return the SHA-256 of a file, None if there is none that can be read."""
+    """Return the SHA-256 of a file, or None if there is no readable file."""
     file = Path(path)
     try:
         return hashlib.sha256(file.read_bytes()).hexdigest() if file.is_file() else None
-    except OSError:  # The name may come from a record, which may hold any text.
+    except OSError:  # The name may come from a record and can be any text.
         return None
 
 
 def _feed(update: Callable[[bytes], object], value: Any) -> None:
-    """Feed one value with its type and length in front, so that no two nestings collide."""
+    """Hash one value, preceded by its type and length, so that no two nestings collide."""
     if hasattr(value, "hashed_parts"):
         value = value.hashed_parts()
     elif is_dataclass(value) and not isinstance(value, type):
@@ -260,7 +264,7 @@ def _feed(update: Callable[[bytes], object], value: Any) -> None:
 
 
 def _decimal(integer: int) -> str:
-    """Write an integer in decimal digits, also one too long for `str`."""
+    """Format an integer in decimal, even if it is too long for `str`."""
     pieces, rest = [], abs(integer)
     while rest >= _CHUNK:
         rest, piece = divmod(rest, _CHUNK)
@@ -269,13 +273,13 @@ def _decimal(integer: int) -> str:
 
 
 def _content_hash(content: Mapping[str, Any]) -> str:
-    """Hash the fields of a record as JSON has them."""
+    """Return a hash of the fields of a record in JSON form."""
     return fingerprint(json.dumps(content, sort_keys=True))
 
 
 def _encode(value: Any, where: str, depth: int = 1) -> Any:
     if depth > MOST_NESTED - 2:
-        raise ArgumentError(f"`{where:.60}` must be nested at most {MOST_NESTED - 2} deep.")
+        raise ArgumentError(f"`{where:.60}` must be nested at most {MOST_NESTED - 2} levels deep.")
     if value is None or isinstance(value, bool | str):
         return value
     if isinstance(value, int):
@@ -286,7 +290,7 @@ def _encode(value: Any, where: str, depth: int = 1) -> Any:
         return _encode(value.item(), where, depth)
     if isinstance(value, Fraction):
         if max(map(int.bit_length, value.as_integer_ratio())) > 4 * _MOST_DIGITS:
-            raise ArgumentError(f"`{where}` must hold fractions of {_MOST_DIGITS} digits at most.")
+            raise ArgumentError(f"`{where}` must hold fractions of at most {_MOST_DIGITS} digits.")
         return {"$fraction": "/".join(map(_digits, value.as_integer_ratio()))}
     if isinstance(value, np.ndarray):
         if value.dtype.name not in _ARRAY_DTYPES:
@@ -321,8 +325,8 @@ def _decode(value: Any) -> Any:
         (entry,) = value.values()
         return _SPELLED[kind](entry)
     except (KeyError, TypeError, ValueError, ZeroDivisionError) as error:
-        reason = str(error) if isinstance(error, HardmaxError) else _shown(value)
-        raise RecordFormatError(f"`text` holds a broken value: {reason}.") from None
+        reason = str(error) if isinstance(error, HardmaxError) else _describe(value)
+        raise RecordFormatError(f"`text` holds an invalid value: {reason}.") from None
 
 
 def _decode_array(dtype: Any, shape: Any, data: Any) -> Any:
@@ -331,7 +335,7 @@ def _decode_array(dtype: Any, shape: Any, data: Any) -> Any:
     is_known = isinstance(dtype, str) and dtype in _ARRAY_DTYPES
     if not is_known or not is_shape or not isinstance(data, list) or prod(shape) != len(data):
         raise RecordFormatError(
-            f"an array of dtype {_shown(dtype)} and shape {_shown(shape)} with "
+            f"an array of dtype {_describe(dtype)} and shape {_describe(shape)} with "
             f"{len(data) if isinstance(data, list) else 'no'} entries"
         )
     entries = [_decode(item) for item in data]
@@ -340,18 +344,18 @@ def _decode_array(dtype: Any, shape: Any, data: Any) -> Any:
         for i, entry in enumerate(entries):
             array[i] = entry
         return array.reshape(shape)
-    # NumPy alone would read null as NaN, text as numbers and 0.5 as the integer 0.
+    # NumPy would convert null to NaN, text to numbers, and 0.5 to the integer 0.
     of_kind: dict[str, set[type]] = {"f": {float, int}, "b": {bool}}
     kinds = of_kind.get(array.dtype.kind, {int})
     if not set(map(type, entries)) <= kinds:
-        raise RecordFormatError(f"an array of {dtype} with entries of another type")
+        raise RecordFormatError(f"an array of {dtype} with entries of the wrong type")
     with np.errstate(over="ignore"):
         try:
             array[:] = entries
         except OverflowError:
-            raise RecordFormatError(f"an array of {dtype} with entries beyond its range") from None
+            raise RecordFormatError(f"an array of {dtype} with entries out of range") from None
     if any(x != y and y == y for x, y in zip(array.tolist(), entries, strict=True)):
-        raise RecordFormatError(f"an array of {dtype} with entries that it rounds")
+        raise RecordFormatError(f"an array of {dtype} with entries that would be rounded")
     return array.reshape(shape)
 
 
@@ -360,7 +364,7 @@ def _digits(integer: int) -> str:
 
 
 def _integer(word: Any) -> int:
-    """Read an integer; no exponents, blanks, underscores or other alphabets."""
+    """Parse an integer without exponent, blanks, underscores or non-ASCII digits."""
     if not isinstance(word, str) or not _INTEGER.fullmatch(word):
         raise ValueError(word)
     return int(word, 16 if "0x" in word else 10)
@@ -405,9 +409,9 @@ _FIELD_TYPES: dict[str, tuple[Callable[[Any], bool], str]] = {
 }
 
 
-def _shown(value: Any) -> str:
+def _describe(value: Any) -> str:
     try:
         text = repr(value)
-    except ValueError:  # An integer with too many digits to be written.
+    except ValueError:  # An integer with too many digits for `repr`.
         text = f"a long {type(value).__name__}"
     return text if len(text) <= 60 else f"{text[:57]}..."

@@ -1,7 +1,8 @@
-"""Who does the work: this thread, threads, processes, a cluster, or any executor.
+"""Execution of jobs in this thread, in threads, in processes, on a cluster, or by any executor.
 
-Every long computation of the library is cut into jobs that need nothing but their arguments, so
-that it does not matter who does them, nor how many at once: results come in the order of the jobs.
+Every long computation of the library is divided into jobs that depend only on their arguments.
+Hence the results do not depend on the executor or on the number of workers, and they are returned
+in the order of the jobs.
 """
 
 import os
@@ -32,31 +33,32 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 Workers = Executor | Callable[[], Executor] | str
-"""An executor; a function that makes one, called again when a worker is lost; `"processes"`; or the
-address of a Dask scheduler, as `"tcp://10.0.0.1:8786"`."""
+"""An executor; a function that makes one, which is called again if a worker is lost; `"processes"`;
+or the address of a Dask scheduler, such as `"tcp://10.0.0.1:8786"`."""
 
 VARIABLE = "HARDMAX_WORKERS"
 _MOST_TRIES = 3
 _PAUSE_S, _LAST_S = 0.2, 8.0
 _LOOK_S = 5.0
-"""How often a cluster that does not answer is asked whether it has workers."""
+"""Seconds between two checks whether a cluster that returns no results has workers."""
 _NOTICE_S, _ABSENCE_S = 10.0, 300.0
-"""A cluster without workers is reported after the first time, and given up after the second."""
+"""Seconds after which a cluster without workers is reported, and after which it is an error."""
 _setting: list[int] = []
 
 
 def set_workers(workers: int | None) -> None:
-    """Say how many workers every function of the library uses that is not told otherwise.
+    """Set the default number of workers for all functions of the library.
 
-    Searches, sampling, sweeps and verification take `workers=`; where it is left out, this number
-    holds, else that in the environment variable `HARDMAX_WORKERS`, else that of the executor, if
-    there is one that has a number, else 1. No result depends on it.
+    Searches, sampling, sweeps and verification have an argument `workers`. If it is omitted, they
+    use this default; if there is none, the environment variable `HARDMAX_WORKERS`; if it is not
+    set, the number of workers of the executor, if known; and otherwise 1. Results do not depend on
+    the number of workers.
 
     Args:
-        workers: The number, or None to forget it.
+        workers: The default number of workers, or None to remove the default.
 
     Raises:
-        ArgumentError: If it is less than 1.
+        ArgumentError: If `workers` is less than 1.
 
     Examples:
         >>> set_workers(2)
@@ -70,11 +72,11 @@ def set_workers(workers: int | None) -> None:
 
 
 def n_workers(workers: int | None, executor: Workers | None = None) -> int:
-    """Return how many workers to use, given what the caller says, and who works.
+    """Return the number of workers to use, given the arguments of the caller.
 
     Raises:
-        ArgumentError: If it, or the environment variable, is no positive number; if there is no
-            scheduler at an address.
+        ArgumentError: If `workers` or the environment variable is not a positive integer, or if
+            there is no scheduler at the address `executor`.
     """
     if workers is not None:
         return integer("workers", workers, at_least=1)
@@ -84,12 +86,12 @@ def n_workers(workers: int | None, executor: Workers | None = None) -> int:
         return max(1, _size(executor))
     text = os.environ[VARIABLE]
     if not text.isdecimal() or int(text) < 1:
-        raise ArgumentError(f"`{VARIABLE}` must be a positive number; got {text!r:.60}.")
+        raise ArgumentError(f"`{VARIABLE}` must be a positive integer; got {text!r:.60}.")
     return int(text)
 
 
 def _size(executor: Workers | None) -> int:
-    """Return how many workers an executor has; 1 if it does not say."""
+    """Return the number of workers of an executor, or 1 if it is not known."""
     if executor == "processes":
         return os.cpu_count() or 1
     if isinstance(executor, str):
@@ -98,20 +100,22 @@ def _size(executor: Workers | None) -> int:
     client = getattr(executor, "_client", None)
     if client is not None and hasattr(client, "nthreads"):
         return sum(client.nthreads().values())
-    # Of pools of threads and of processes.
+    # Pools of threads and of processes have this attribute.
     return int(getattr(executor, "_max_workers", 1))
 
 
 def executor_maker(workers: Workers, n: int, module: str) -> Callable[[], Executor]:
-    """Return what makes an executor for `n` jobs at once; one that was made already only once.
+    """Return a function that makes an executor for `n` concurrent jobs.
+
+    If `workers` is an executor, the function can be called only once.
 
     Args:
-        workers: Who works.
-        n: How many jobs at once.
-        module: What processes import first.
+        workers: The executor, or a description of it.
+        n: The number of concurrent jobs.
+        module: The module that processes import at their start.
 
     Raises:
-        ArgumentError: If `workers` is nothing of the kind.
+        ArgumentError: If `workers` has an unsupported type.
     """
     if isinstance(workers, str):
         is_here = workers == "processes"
@@ -128,8 +132,9 @@ def executor_maker(workers: Workers, n: int, module: str) -> Callable[[], Execut
     def make() -> Executor:
         if not given:
             raise ArgumentError(
-                "`executor` must not break; this one did. What was found is kept: the same call "
-                "with a new one goes on from there, and with a function that makes one, at once."
+                "`executor` must not break, but it did. All results so far are kept. Repeat the "
+                "call with a new executor to resume, or pass a function that makes executors to "
+                "resume automatically."
             )
         return given.pop()
 
@@ -137,20 +142,23 @@ def executor_maker(workers: Workers, n: int, module: str) -> Callable[[], Execut
 
 
 class Crew(Generic[Key, Item, Result]):
-    """Jobs under way with an executor: the one loop that gives jobs out and takes answers in.
+    """A pool of jobs: submits jobs to an executor and collects their results.
 
-    What fails is tried again, alone, so that nobody else is blamed for it; what fails again and
-    again is answered by its error, when all others are done. Where an executor breaks, as a pool of
-    processes does that loses one, another one is made.
+    A failed job is retried alone, so that no other job can cause its failure. If a job fails
+    repeatedly, its result is its error, after all other jobs are done. If an executor breaks, as a
+    process pool does when it loses a process, a new one is made.
 
     Args:
-        work: What is done to every item; for processes and clusters a function of a module.
-        take: Returns a name and an item, or None if there is nothing to do for now; asked whenever
-            there is room for another job.
-        n_workers: How many workers there are.
-        executor: Who works; threads by default, and the caller's thread if it is one worker.
-        n_at_once: How many jobs are under way at once; as many as there are workers by default.
-        is_over: Whether time is up, so that a cluster without workers is not waited for.
+        work: The function to call for every item. For processes and clusters it must be a function
+            of a module.
+        take: A function that returns a name and an item, or None if there is currently nothing to
+            do. It is called whenever another job can be submitted.
+        n_workers: The number of workers.
+        executor: Where the jobs run. By default they run in threads, or in the thread of the caller
+            if there is one worker.
+        n_at_once: The maximum number of concurrent jobs; by default, one per worker.
+        is_over: Whether the time limit has been reached, so that a cluster without workers is an
+            error.
     """
 
     def __init__(
@@ -164,7 +172,7 @@ class Crew(Generic[Key, Item, Result]):
     ) -> None:
         self._work, self._take = work, take
         self._n_at_once = n_at_once or n_workers
-        self._is_lent = isinstance(executor, Executor)
+        self._is_borrowed = isinstance(executor, Executor)
         who = _here(n_workers) if executor is None else executor
         module = getattr(work, "func", work).__module__
         self._make = executor_maker(who, n_workers, module)
@@ -177,14 +185,14 @@ class Crew(Generic[Key, Item, Result]):
     def answers(
         self, look_up: Callable[[], None] = lambda: None
     ) -> "Iterator[tuple[Key, Result | Exception]]":
-        """Yield names with results, or last errors, as they come, until nothing is left to do.
+        """Yield names with results, or with final errors, as they arrive, until all jobs are done.
 
         Args:
-            look_up: Called now and then.
+            look_up: A function that is called regularly.
 
         Raises:
             ArgumentError: If the executor breaks or was closed, and cannot be made again.
-            TaskError: If a cluster has no workers, and none comes.
+            TaskError: If a cluster has no workers for too long.
         """
         absence = _Absence()
         while True:
@@ -207,15 +215,15 @@ class Crew(Generic[Key, Item, Result]):
                 self._pool, self._is_broken = self._make(), False
 
     def last_answers(self) -> "Iterator[tuple[Key, Result | Exception]]":
-        """Give out no more, and yield what comes within some seconds."""
+        """Submit no more jobs, and yield the results that arrive within a few seconds."""
         for future in wait(self._under_way, _LAST_S).done:
             yield from self._answer(future)
 
     def close(self) -> None:
-        """Let go of the executor; one that was lent stays open. Jobs under way are given up."""
+        """Cancel running jobs, and shut down the executor unless the caller passed it."""
         for future in self._under_way:
             future.cancel()
-        if not self._is_lent:
+        if not self._is_borrowed:
             self._pool.shutdown(cancel_futures=True)
 
     def _submit(self) -> None:
@@ -235,11 +243,11 @@ class Crew(Generic[Key, Item, Result]):
             self._under_way[self._pool.submit(self._work, one.item)] = one
         except BrokenExecutor:
             self._is_broken = True
-            # Who finds nobody else there may have broken it.
+            # If no other job was running, this job may have broken the executor.
             n_failed = one.n_failed + (not self._under_way)
             self._failed.append(one._replace(n_failed=n_failed))
         except RuntimeError as error:
-            raise ArgumentError(f"`executor` must take jobs; it says: {error}.") from None
+            raise ArgumentError(f"`executor` does not accept jobs: {error}.") from None
 
     def _answer(self, future: "Future[Result]") -> "Iterator[tuple[Key, Result | Exception]]":
         error = TaskError("it was cancelled") if future.cancelled() else future.exception()
@@ -255,7 +263,7 @@ class Crew(Generic[Key, Item, Result]):
         self, future: "Future[Result]", error: Exception
     ) -> Iterator[tuple[Key, Exception]]:
         one = self._under_way.pop(future)
-        # Dask has tried it with several workers, which are all gone.
+        # Dask has already tried the job on several workers, all of which were lost.
         is_final = type(error).__name__ == "KilledWorker"
         if one.n_failed + 1 < _MOST_TRIES and not is_final:
             self._failed.append(one._replace(n_failed=one.n_failed + 1))
@@ -264,7 +272,7 @@ class Crew(Generic[Key, Item, Result]):
 
 
 class _Absence:
-    """Watches whether a cluster has workers: without any, its jobs would wait for ever."""
+    """A check that a cluster has workers: without workers its jobs would wait for ever."""
 
     def __init__(self) -> None:
         self._seen = self._asked = time.monotonic()
@@ -274,7 +282,7 @@ class _Absence:
         """Report a cluster that has no workers.
 
         Raises:
-            TaskError: If it has had none for too long, or has none when time is up.
+            TaskError: If the cluster has no workers for too long, or at the time limit.
         """
         now = time.monotonic()
         if not (has_answered or is_over) and now - self._asked < _LOOK_S:
@@ -287,8 +295,8 @@ class _Absence:
         if is_over or seconds >= _ABSENCE_S:
             raise TaskError(
                 f"`executor` must have workers; its scheduler has had none for {seconds:.0f} "
-                "seconds. What was found is kept: start workers, and the same call goes on from "
-                "there."
+                "seconds. All results so far are kept: start workers, and repeat the call to "
+                "resume."
             )
         if seconds >= _NOTICE_S and not self._is_reported and sys.stderr is not None:
             self._is_reported = True
@@ -297,18 +305,18 @@ class _Absence:
 
 
 def _has_workers(pool: Executor) -> bool:
-    """Whether an executor has workers; only a Dask cluster may have none."""
+    """Return whether an executor has workers; only a Dask cluster can have none."""
     client: Any = getattr(pool, "_client", None)
     if not hasattr(client, "nthreads"):
         return True
     try:
         return bool(client.nthreads())
-    except Exception:  # The scheduler is lost; Dask cancels the jobs.
+    except Exception:  # The scheduler was lost; Dask cancels the jobs.
         return True
 
 
 class _Try(NamedTuple, Generic[Key, Item]):
-    """A job, and how often it has failed."""
+    """A job with the number of its failures."""
 
     key: Key
     item: Item
@@ -321,19 +329,20 @@ def in_order(
     workers: int,
     executor: Workers | None = None,
 ) -> Iterator[Result]:
-    """Do the same to all items, some at once, and yield the results in order.
+    """Apply a function to all items concurrently, and yield the results in order.
 
-    Few are looked at ahead, so that neither items nor results need be in memory together. One
-    worker and no executor: the caller's thread does it, and nothing is started.
+    Only a few items are read ahead, so that neither all items nor all results need to be in memory
+    at once. With one worker and no executor, the items are processed in the thread of the caller.
 
     Args:
-        work: What is done; for processes and clusters a function of a module.
-        items: What to do it to.
-        workers: How many at once.
-        executor: Who does it; threads by default. One that is given stays open.
+        work: The function to apply. For processes and clusters it must be a function of a module.
+        items: The items.
+        workers: The number of concurrent jobs.
+        executor: Where the jobs run; by default, in threads. An executor is not shut down.
 
     Raises:
-        Exception: What `work` raises, three times if others do it.
+        Exception: Any exception that `work` raises, after three attempts if the job does not run in
+            the thread of the caller.
 
     Examples:
         >>> list(in_order(abs, [-1, 2, -3], workers=2))
@@ -370,10 +379,10 @@ def as_done(
     workers: int,
     executor: Workers | None = None,
 ) -> Iterator[tuple[Item, Result | Exception]]:
-    """Do the same to all items, some at once, and yield each with its result as it comes.
+    """Apply a function to all items concurrently, and yield each item with its result when done.
 
-    Unlike with `in_order`, what takes long holds nobody up. What fails is tried again when all
-    others are done, and its last error is its result.
+    Unlike with `in_order`, a slow item does not delay others. A failed item is retried when all
+    others are done, and if it fails repeatedly, its result is the last error.
 
     Examples:
         >>> sorted(as_done(abs, [-1, 2, -3], workers=2))
@@ -389,14 +398,14 @@ def _here(n: int) -> Callable[[], Executor]:
 
 
 class _CallersThread(Executor):
-    """Does a job when it is given, so that Ctrl-C ends the job itself."""
+    """An executor that runs each job in `submit`, so that Ctrl-C interrupts the job itself."""
 
     def submit(self, work: Callable[..., Any], /, *given: Any, **named: Any) -> "Future[Any]":
-        """Call a function."""
+        """Call a function in the current thread."""
         future: Future[Any] = Future()
         try:
             future.set_result(work(*given, **named))
-        except KeyboardInterrupt:  # Before the others: an interrupted search is both.
+        except KeyboardInterrupt:  # Checked first: `Interrupted` is also an Exception.
             raise
         except Exception as error:
             future.set_exception(error)
@@ -404,15 +413,15 @@ class _CallersThread(Executor):
 
 
 class Processes(Executor):
-    """Processes of this machine that import what they are asked to call.
+    """An executor with processes on this machine.
 
-    Unlike those of `multiprocessing`, they do not import the program that asks, which need not be
-    a module. All are started at once, so that they are ready when there is something to do. One
-    that is lost fails the job it had, and another one takes its place.
+    Unlike the processes of `multiprocessing`, these do not import the main program, which need not
+    be a module. All processes are started immediately, so that they are ready when jobs arrive. If
+    a process is lost, its job fails, and a new process replaces it.
 
     Args:
-        n: How many.
-        module: What they import before they are asked.
+        n: The number of processes.
+        module: The module that each process imports at its start.
 
     Examples:
         >>> with Processes(2) as pool:
@@ -424,30 +433,30 @@ class Processes(Executor):
         self._threads = ThreadPoolExecutor(n)
         self._module = module
         self._children = [_child(module) for _ in range(n)]
-        # None for one that was lost.
+        # None stands for a process that was lost.
         self._free: SimpleQueue[Any] = SimpleQueue()
         for child in self._children:
             self._free.put(child)
 
     def submit(self, work: Callable[..., Any], /, *given: Any, **named: Any) -> "Future[Any]":
-        """Have a process call a function."""
+        """Call a function in one of the processes."""
         return self._threads.submit(self._call, work, given, named)
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """End the processes when they are done; at once if what waits is cancelled."""
+        """End the processes when all jobs are done, or immediately if jobs are cancelled."""
         if cancel_futures:
             for child in self._children:
                 child.kill()
         self._threads.shutdown(wait, cancel_futures=cancel_futures)
         for child in self._children:
-            # One that was lost did not read all that it was told.
+            # A process that was lost may not have read all of its input.
             with suppress(OSError):
                 child.stdin.close()
             child.stdout.close()
             child.wait()
 
     def _call(self, work: Callable[..., Any], given: Any, named: Any) -> Any:
-        # What cannot be sent fails here, before a part of it is written.
+        # Pickle first, so that an error occurs before part of the job is sent.
         question = pickle.dumps((work, given, named))
         child = self._free.get()
         if child is None:
@@ -468,7 +477,7 @@ class Processes(Executor):
 
 
 def _child(module: str) -> Any:
-    import subprocess  # Few programs need it.
+    import subprocess  # Imported here, because few programs need it.
 
     path = os.pathsep.join(entry for entry in sys.path if entry)
     return subprocess.Popen(
@@ -480,15 +489,15 @@ def _child(module: str) -> Any:
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         env={**os.environ, "PYTHONPATH": path},
-        # Ctrl-C is for the process that asks.
+        # Ctrl-C must reach only the parent process.
         start_new_session=True,
     )
 
 
 def serve() -> None:
-    """Call functions that another process asks for, until it asks no more, or is gone."""
+    """Call the functions that the parent process requests, until it closes its end or dies."""
     questions, answers = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
-    # What a function prints must not be taken for an answer.
+    # Output that a function prints must not be mixed with the answers.
     os.dup2(2, 1)
     asked: SimpleQueue[bytes] = SimpleQueue()
 
@@ -496,7 +505,7 @@ def serve() -> None:
         with suppress(OSError, EOFError, pickle.UnpicklingError):
             while True:
                 asked.put(pickle.load(questions))
-        # A job that nobody waits for any more might take long.
+        # Exit immediately: the current job could take long, and its result is not needed.
         os._exit(0)
 
     threading.Thread(target=read, daemon=True).start()
@@ -517,7 +526,7 @@ def serve() -> None:
 
 
 class _Cluster(Executor):
-    """The workers of a Dask scheduler; lost ones are replaced by the scheduler itself."""
+    """An executor for the workers of a Dask scheduler, which replaces lost workers itself."""
 
     def __init__(self, address: str) -> None:
         distributed = load_extra("distributed", extra="dask", purpose="Clusters")
@@ -530,16 +539,16 @@ class _Cluster(Executor):
         self._pool = self._client.get_executor(pure=False)
 
     def n_threads(self) -> int:
-        """Return how many jobs it does at once."""
+        """Return the number of concurrent jobs of the cluster."""
         return sum(self._client.nthreads().values())
 
     def submit(self, work: Callable[..., Any], /, *given: Any, **named: Any) -> "Future[Any]":
-        """Have a worker of the cluster call a function."""
+        """Call a function on a worker of the cluster."""
         future: Future[Any] = self._pool.submit(work, *given, **named)
         return future
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """Let go of the cluster, which goes on."""
-        # A cluster without workers would never be done.
+        """Disconnect from the cluster, which keeps running."""
+        # With a cluster without workers this would wait for ever.
         self._pool.shutdown(wait=wait and not cancel_futures)
         self._client.close()

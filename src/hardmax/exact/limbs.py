@@ -13,10 +13,11 @@ $v W + b$ is at most $4 N K^2 2^{E + F - \beta K}$.
 
 *Proof.* $P_k$ has at most $K N$ products. Each is a multiple of $2^{E + F - \beta(k+2)}$ and at
 most $K 2^{2\beta}$ times this number. The limbs of $b$ on these grids are at most $2^{2\beta}$
-times this number. Hence Lemma 3 of `rounding` applies. The omitted part consists of three parts. The pairs with
-$i + j = s \ge K$, at most $K$ for each $s$ and each at most $N K 2^{E + F - \beta s}$, are together
-below $2 N K^2 2^{E + F - \beta K}$. The rest of $W$ is below $2^{F - \beta K}$ and is multiplied by
-entries of size at most $2 K 2^E$. The rest of $b$ is below one unit of the last grid. $\square$
+times this number. Hence Lemma 3 of `rounding` applies. The omitted part consists of three parts.
+The pairs with $i + j = s \ge K$, at most $K$ for each $s$ and each at most $N K 2^{E + F - \beta
+s}$, are together below $2 N K^2 2^{E + F - \beta K}$. The rest of $W$ is below $2^{F - \beta K}$
+and is multiplied by entries of size at most $2 K 2^E$. The rest of $b$ is below one unit of the
+last grid. $\square$
 
 **Lemma (sums).** Let $K \le 32$. The float64 sum of the limbs from the first to the last, of one
 array or of the difference of two arrays on the same grids, differs from the true sum by at most a

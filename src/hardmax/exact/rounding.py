@@ -21,8 +21,8 @@ $$|\hat s - s| \le \gamma_{n+1} M + n \eta.$$
 *Proof.* Addition never turns an infinity or NaN back into a finite number, so no operation
 overflowed, and the model applies. A sum of $n + 1$ terms is a binary tree of depth at most $n$.
 Each product has one rounding of its own and at most $n$ on the path to the root, which gives
-factors $(1 + \theta)$, $|\theta| \le \gamma_{n+1}$. (Adding to an accumulator that starts at 0 is exact.)
-Each of the at most $n$ underflow terms $\varepsilon$ reaches the root multiplied by at most
+factors $(1 + \theta)$, $|\theta| \le \gamma_{n+1}$. (Adding to an accumulator that starts at 0 is
+exact.) Each of the at most $n$ underflow terms $\varepsilon$ reaches the root multiplied by at most
 $1 + \gamma_n \le 2$. $\square$
 
 **Lemma 2 (computed bounds).** Let $\hat M$ be the sum $M$ of absolute values, or a larger number,

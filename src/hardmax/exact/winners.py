@@ -79,8 +79,8 @@ def winners(
 ) -> Winners:
     r"""Find the first $j$ that attains $\max_j \langle a_j, x \rangle + c_j$ at each point.
 
-    The result also contains the number of forms that attain the maximum. Equal forms tie everywhere.
-    The result is exact for the numbers as stored, without a tolerance.
+    The result also contains the number of forms that attain the maximum. Equal forms tie
+    everywhere. The result is exact for the numbers as stored, without a tolerance.
 
     Args:
         forms: The forms, with slopes $a_j$ and offsets $c_j$.
