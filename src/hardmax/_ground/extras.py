@@ -72,5 +72,5 @@ def _origin() -> Path | None:
 
 
 def _spell_path(path: Path) -> str:
-    """Return a path relative to the working directory, if it can be typed that way."""
+    """Return `.` for the working directory, and other paths in full."""
     return "." if path == Path.cwd() else os.fspath(path)
