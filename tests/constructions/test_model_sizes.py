@@ -99,5 +99,5 @@ def test_the_estimate_for_a_compiled_network_is_close_to_its_size(monkeypatch):
 
 def test_the_limit_itself_is_allowed():
     refuse_size(MOST_NUMBERS, dim=1)
-    with pytest.raises(SizeLimitError, match=r"`dim` = 3 need about 2\^29 numbers"):
+    with pytest.raises(SizeLimitError, match=r"`dim` = 3 requires about 2\^29 numbers"):
         refuse_size(MOST_NUMBERS + 1, dim=3)

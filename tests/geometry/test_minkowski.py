@@ -391,7 +391,7 @@ def test_an_unknown_start_is_refused():
 
 def test_a_table_that_would_not_fit_is_refused(monkeypatch):
     monkeypatch.setattr(vertex_graphs, "_MAX_TABLE_ENTRIES", 100)
-    with pytest.raises(SizeLimitError, match="hull vertices"):
+    with pytest.raises(SizeLimitError, match="table of their differences"):
         minkowski_vertices(gaussian(3, 2, 12))
 
 

@@ -29,7 +29,8 @@ def refuse_size(n_numbers: int, **sizes: int) -> None:
     if n_numbers > MOST_NUMBERS:
         words = [f"`{name}` = {size}" for name, size in sizes.items()]
         listed = ", ".join(words[:-1]) + " and " * (len(words) > 1) + words[-1]
+        verb = "requires" if len(words) == 1 else "require"
         raise SizeLimitError(
-            f"{listed} require about 2^{(n_numbers - 1).bit_length()} numbers, more than the "
+            f"{listed} {verb} about 2^{(n_numbers - 1).bit_length()} numbers, more than the "
             f"limit of 2^{MOST_NUMBERS.bit_length() - 1}. Choose smaller sizes."
         )
