@@ -1,5 +1,6 @@
 #include "hardmax/convex_hull.hpp"
 #include "hardmax/interface.h"
+#include "hardmax/planar_hull.hpp"
 #include "hardmax/ranges.hpp"
 
 namespace {
@@ -103,6 +104,15 @@ int32_t hm_hull_vertices(void* memory, const hm_hull_points* points, const int32
         for (int32_t k = 0; k < n; k++, corners += d.n, vertices += d.n - 1)
             meeting_point(h.points, corners, exponent, vertices);
     });
+    return HM_OK;
+}
+
+int32_t hm_planar_hull(int32_t n, const double* points, int32_t is_upper, const int32_t* order,
+                       int32_t* scratch, int32_t* corners, int32_t* n_corners) {
+    if (n < 1 || !all_below(order, n, n)) return HM_OUT_OF_RANGE;
+    const PlanarPoints given(points, n);
+    *n_corners = is_upper ? upper_hull(given, order, corners)
+                          : planar_hull(given, order, scratch, corners);
     return HM_OK;
 }
 

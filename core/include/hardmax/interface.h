@@ -19,7 +19,7 @@
 #define HM_API __attribute__((visibility("default")))
 #endif
 
-#define HM_INTERFACE_VERSION 15
+#define HM_INTERFACE_VERSION 16
 
 #ifdef __cplusplus
 extern "C" {
@@ -507,6 +507,14 @@ HM_API int32_t hm_hull_finish(void* hull, int32_t dim, int32_t* corners, int32_t
  * where that is not clear. Takes memory of hm_hull_size. */
 HM_API int32_t hm_hull_vertices(void* memory, const hm_hull_points* points, const int32_t* corners,
                                 int32_t n, int32_t exponent, double* vertices);
+
+/* The corners of the convex hull of n >= 1 points of the plane (n, 2), counter-clockwise, or of their
+ * upper hull, from left to right: see planar_hull.hpp. `order` (n) sorts the points by their first
+ * coordinates, then by their second ones; of equal points the first in it counts. Room is needed for n + 1
+ * corners, and for n numbers of scratch. Writes how many corners there are; returns 0 or HM_OUT_OF_RANGE. */
+HM_API int32_t hm_planar_hull(int32_t n, const double* points, int32_t is_upper,
+                              const int32_t* order, int32_t* scratch, int32_t* corners,
+                              int32_t* n_corners);
 
 /* Where each of many forms is largest on the plane: see EnvelopeCells in envelope.hpp. */
 typedef struct {

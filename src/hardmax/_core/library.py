@@ -13,7 +13,7 @@ from typing import Any
 
 from hardmax.errors import ArgumentError, CoreError
 
-INTERFACE_VERSION = 15
+INTERFACE_VERSION = 16
 """The `HM_INTERFACE_VERSION` that the signatures below describe."""
 
 _DOUBLES = POINTER(c_double)
@@ -131,6 +131,7 @@ SIGNATURES: dict[str, tuple[Any, ...]] = {
     "hm_hull_n_facets": (c_int32, _AT, c_int32),
     "hm_hull_finish": (c_int32, _AT, c_int32, _AT, _AT),
     "hm_hull_vertices": (accepted, _AT, _AT, _AT, c_int32, c_int32, _AT),
+    "hm_planar_hull": (accepted, c_int32, _AT, c_int32, *4 * [_AT]),
     "hm_envelope_size": (c_size_t, _AT),
     "hm_envelope_read": (None, _AT, _AT, _AT),
     "hm_order_k_size": (c_size_t, _AT, c_int32, c_int32),
@@ -246,7 +247,7 @@ def core() -> CDLL:
 
     Examples:
         >>> core().hm_interface_version()
-        15
+        16
     """
     folder = library_folder()
     baseline = load(folder, "baseline")

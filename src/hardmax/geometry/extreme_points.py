@@ -18,6 +18,7 @@ from hardmax._ground.progress import track
 from hardmax.exact.dyadic import scaled_integers
 from hardmax.exact.forms import AffineForms
 from hardmax.geometry._hulls.affine_coordinates import AffineCoordinates, affine_coordinates
+from hardmax.geometry._hulls.planar_hulls import MOST_COLUMNS, hull_corners
 from hardmax.geometry._hulls.vertex_search import VertexProofs, search_vertices
 from hardmax.geometry.convex_hulls import DIMENSIONS, convex_hull, extreme_corners
 from hardmax.typing import ArrayLike, BoolArray, FloatArray, IntArray, WideArray
@@ -65,7 +66,8 @@ def extreme_points(points: ArrayLike) -> BoolArray:
     r"""Tell which points are vertices of $\operatorname{conv}\{k_1, \dots, k_N\}$.
 
     The result is exact for the given float64 numbers. Points in the relative interior of an edge or
-    facet are not vertices. Of equal vertices, only the first is marked.
+    facet are not vertices. Of equal vertices, only the first is marked. In the plane,
+    the cost is $O(N \log N)$.
 
     Args:
         points: The points $k_i$, shape `(n_points, dim)` with at least one point.
@@ -77,7 +79,7 @@ def extreme_points(points: ArrayLike) -> BoolArray:
         HardmaxError: If `points` is not a finite real matrix with at least one row.
 
     References:
-        [Cla94], [Wol76].
+        [And79], [Cla94], [Wol76].
 
     Examples:
         >>> extreme_points([[0, 0], [2, 0], [1, 0], [0, 2], [1, 1], [0, 0]]).tolist()
@@ -87,6 +89,9 @@ def extreme_points(points: ArrayLike) -> BoolArray:
     """
     array = floats("points", points, ("n_points", "dim"), nonempty=("n_points",))
     mask = np.zeros(array.shape[0], dtype=bool)
+    if 0 < array.shape[1] <= MOST_COLUMNS:
+        mask[hull_corners(array)] = True
+        return mask
     hull = convex_hull(array) if _has_few_facets(array) else None
     if hull is not None:
         mask[extreme_corners(hull)] = True
@@ -116,9 +121,12 @@ def active_forms(forms: AffineForms) -> BoolArray:
         [True, True, True, False]
     """
     lifted = np.concatenate([forms.slopes, forms.offsets[:, None]], axis=1)
+    mask = np.zeros(forms.n_forms, dtype=bool)
+    if lifted.shape[1] == MOST_COLUMNS:
+        mask[hull_corners(lifted, is_upper=True)] = True
+        return mask
     distinct, _ = _distinct_rows(lifted)
     _, proofs = _decide(lifted[distinct], upward=True, solve=False)
-    mask = np.zeros(forms.n_forms, dtype=bool)
     mask[distinct] = proofs.is_vertex
     return mask
 

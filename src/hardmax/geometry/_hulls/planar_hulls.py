@@ -1,0 +1,52 @@
+"""The corners of convex hulls and upper hulls in the plane, exactly, in N log N steps.
+
+Points are sorted here, which is exact for floats; the compiled core walks along them once for each
+side, with signs of triangles that are never open. Points on a line have one coordinate: the other
+one is zero.
+"""
+
+from ctypes import addressof, c_int32
+
+import numpy as np
+
+from hardmax._core.library import core
+from hardmax._core.memory import address
+from hardmax._ground.arguments import prepare_array
+from hardmax.typing import FloatArray, IntArray
+
+MOST_COLUMNS = 2
+
+
+def hull_corners(points: FloatArray, *, is_upper: bool = False) -> IntArray:
+    r"""Find the vertices of the convex hull of points, or of their upper hull.
+
+    Args:
+        points: Finite, shape `(n_points, 1)` or `(n_points, 2)` with at least one point; of an
+            upper hull, which is that of $\operatorname{conv} \{p_i\} - \mathbb{R}_{\ge 0} e_2$,
+            two columns.
+        is_upper: Whether it is an upper hull.
+
+    Returns:
+        Their indices: counter-clockwise from the leftmost one, of an upper hull from left to right.
+        Points on edges are left out; of equal points the first is taken.
+
+    References:
+        [And79].
+
+    Examples:
+        >>> square = np.array([[0.0, 0.0], [2.0, 0.0], [2.0, 0.0], [1.0, 0.0], [2.0, 1.0]])
+        >>> hull_corners(square).tolist(), hull_corners(square, is_upper=True).tolist()
+        ([0, 1, 4], [0, 4])
+        >>> hull_corners(np.array([[5e-324], [0.0], [1e308]])).tolist()
+        [1, 2]
+    """
+    if points.shape[1] < MOST_COLUMNS:
+        points = np.column_stack([points, np.zeros(len(points))])
+    given = prepare_array(points)
+    # Stable: equal points stay in their order.
+    order = np.lexsort((given[:, 1], given[:, 0])).astype(np.int32)
+    n = len(given)
+    corners, scratch = np.empty(n + 1, dtype=np.int32), np.empty(n, dtype=np.int32)
+    at, n_corners = map(address, (order, scratch, corners)), c_int32()
+    core().hm_planar_hull(n, address(given), is_upper, *at, addressof(n_corners))
+    return corners[: n_corners.value].astype(np.int64)
