@@ -693,6 +693,25 @@ int32_t hm_search_candidates(const void* search, int32_t layer, int32_t group, i
     });
 }
 
+int32_t hm_search_set_chain(void* search, int32_t layer, int32_t group, int32_t n,
+                            const int32_t* forms) {
+    return with_search(search, [&](auto& s) -> int32_t {
+        const Network& network = *s.path.network;
+        if (s.dim != 1 || !is_between(layer, 0, network.n_layers - 1)) return HM_OUT_OF_RANGE;
+        const Layer& changed = network.layers[layer];
+        auto& frame = s.path.frames[layer];
+        if (changed.is_relu || !is_between(group, 0, changed.n_groups - 1)) return HM_OUT_OF_RANGE;
+        if (n == 0) return frame.is_chain[group] ? HM_OK : HM_UNAVAILABLE;
+        const int first = changed.starts[group], end = changed.starts[group + 1];
+        if (!is_between(n, 1, end - first) || !all_between(forms, n, first, end - 1))
+            return HM_OUT_OF_RANGE;
+        for (int m = 0; m < n; m++) frame.candidates[first + m] = forms[m];
+        frame.n_candidates[group] = n;
+        frame.is_chain[group] = true;
+        return HM_OK;
+    });
+}
+
 void hm_search_scores(const void* search, int32_t layer, double* block) {
     with_search(search, [&](auto& s) {
         constexpr int D = std::remove_reference_t<decltype(s)>::dim;

@@ -169,6 +169,10 @@ HM_API void hm_search_versions(const void* search, int64_t* versions, int32_t* a
 /* The forms of a group that may win on the region; returns how many. */
 HM_API int32_t hm_search_candidates(const void* search, int32_t layer, int32_t group,
                                     int32_t* forms);
+/* Of a search on a line: say which forms of a group win on the region one after the other, from left to
+ * right. Without any (n = 0), whether that is known: 0, or HM_UNAVAILABLE. */
+HM_API int32_t hm_search_set_chain(void* search, int32_t layer, int32_t group, int32_t n,
+                                   const int32_t* forms);
 /* The scores (D + 2, n) of a layer. */
 HM_API void hm_search_scores(const void* search, int32_t layer, double* block);
 

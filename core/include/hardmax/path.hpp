@@ -50,6 +50,7 @@ struct Frame {
     Window<D> window;         // of pending ReLU units
     int* candidates;          // for each group, from its first form on, the forms that may win
     int* n_candidates;        // (n_groups)
+    bool* is_chain;           // (n_groups): on a line, whether they win one after the other: see `chains.hpp`
     // All lines of the layer are parallel to edges of layers from `ray_layer` on, and to those of the
     // unit (ray_unit_layer, ray_unit); see `note_ray`.
     std::int64_t ray_layer = kNoRay;
@@ -119,6 +120,7 @@ Path<D> take_path(const Network& network, Arena& arena) {
             frame.anchor = take_forms<D>(arena, frame.is_anchored ? padded(layer.n_scores()) : 0);
             frame.candidates = arena.take<int>(n);
             frame.n_candidates = arena.take<int>(n ? layer.n_groups : 0);
+            frame.is_chain = arena.take<bool>(n && D == 1 ? layer.n_groups : 0);
             frame.merged.gains = arena.take<double>(n);
             frame.merged.gain_radii = arena.take<double>(n);
             frame.merged.values = arena.take<double>(n * layer.width);

@@ -502,7 +502,7 @@ bool Polytopes<D>::choose_independent(int n, int wanted, const Facet<D>** chosen
 // --- Cuts ----------------------------------------------------------------------------------------
 
 // Take forms that are no facets any more off the list; return how many stay. A facet has at least D
-// vertices, and one of a flat polytope (see `overlays.hpp`) D - 1.
+// vertices, and one of a flat polytope (see `overlays.hpp`) D - 1, on a line one.
 template <int D>
 int Polytopes<D>::drop_facets(Place& place) {
     for (int f = 0; f < place.n_facets; f++) counts[f] = 0;
@@ -512,7 +512,7 @@ int Polytopes<D>::drop_facets(Place& place) {
                 counts[64 * w + lowest_bit(bits)]++;
     int kept = 0;
     for (int f = 0; f < place.n_facets; f++) {
-        if (counts[f] >= D - 1) {
+        if (counts[f] >= most(D - 1, 1)) {
             facets[place.first_facet + kept] = facets[place.first_facet + f];
             counts[f] = kept++;
         } else {

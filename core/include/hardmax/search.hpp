@@ -18,6 +18,7 @@
 // cuts and what is stored.
 #pragma once
 #include "cells.hpp"
+#include "chains.hpp"
 #include "groups.hpp"
 #include "sections.hpp"
 
@@ -100,6 +101,104 @@ void settle_parts(Search<Kind>& s, const Item<typename Kind::Place>& item,
 
 namespace detail {
 
+// The form of a later rival on a chain less that of an earlier one.
+template <class Kind>
+struct Step {
+    Form<1> form;
+    Wall wall;
+
+    Step(const GroupSplit<Kind>& split, int later, int earlier)
+        : form(difference(split.frame, later, earlier, split.scale)),
+          wall{split.l, split.group, later - split.first, earlier - split.first} {}
+};
+
+// Which of two forms of a group exceeds the other one on the cell on top: see `keep_chain`.
+template <class Kind>
+int compare_on_top(Search<Kind>& s, const GroupSplit<Kind>& split, int one, int other) {
+    const Step<Kind> step(split, one, other);
+    const Signs found =
+        s.cells.signs_of(s.top().place, step.form, step.wall, split.known, s.counts);
+    if (found.n_positive < 0 || (found.n_positive > 0 && found.n_negative > 0)) return kUndecided;
+    if (found.n_positive == 0 && found.n_negative == 0)
+        return contribute_alike(split.layer, split.frame, one, other) ? 0 : kUndecided;
+    return found.n_positive > 0 ? 1 : -1;
+}
+
+// The signs of a step of a chain at both ends of the cell on top; False if one is not decided.
+template <class Kind>
+bool signs_at_ends(Search<Kind>& s, const GroupSplit<Kind>& split, const int* later,
+                   int (&signs)[2]) {
+    const Step<Kind> step(split, later[0], later[-1]);
+    for (int v = 0; v < 2; v++)
+        signs[v] =
+            s.cells.sign_at(s.top().place, v, step.form, step.wall, split.known, s.counts);
+    return signs[0] != kUndecided && signs[1] != kUndecided;
+}
+
+// The forms of a chain from `low` to `high` that may win on the cell on top: those before are exceeded by
+// the next one on all of it, those after by the one before.
+template <class Kind>
+void narrow_chain(Search<Kind>& s, const GroupSplit<Kind>& split, const int* chain, int& low,
+                  int& high) {
+    int signs[2];
+    // Steps cross zero from left to right, so that those that have are the first of them.
+    for (int end = high; low < end;) {
+        const int middle = (low + end) / 2;
+        if (signs_at_ends(s, split, chain + middle + 1, signs) && signs[0] >= 0 && signs[1] >= 0)
+            low = middle + 1;
+        else
+            end = middle;
+    }
+    for (int begin = low; begin < high;) {
+        const int middle = (begin + high + 1) / 2;
+        if (signs_at_ends(s, split, chain + middle, signs) && signs[0] <= 0 && signs[1] <= 0)
+            high = middle - 1;
+        else
+            begin = middle;
+    }
+}
+
+// Find the chain of a large group on the cell on top, a region.
+template <class Kind>
+void find_chain(Search<Kind>& s, const Layer& layer, Frame<1>& frame, int group) {
+    const int l = s.top().layer, first = layer.starts[group];
+    const GroupSplit<Kind> split{layer, frame, Kind::known(s.path, l, group), l, group, first,
+                                 s.path.scale};
+    int* form = s.contest.form;
+    int n = frame.n_candidates[group];
+    for (int m = 0; m < n; m++) form[m] = frame.candidates[first + m];
+    const auto compare = [&](int one, int other) { return compare_on_top(s, split, one, other); };
+    ChainStatus status;
+    n = keep_chain({frame, nullptr, s.path.scale}, form, n, compare, status);
+    if (status != kChainProven) {
+        compose_doubled(s.path, s.doubled, l);
+        n = keep_chain({frame, s.doubled.scores + l, s.path.scale}, form, n, compare, status);
+    }
+    int low = 0, high = n - 1;
+    frame.is_chain[group] = status == kChainProven;
+    if (frame.is_chain[group])
+        narrow_chain(s, split, form, low, high);
+    else
+        std::sort(form, form + n);  // as `split_by_group` needs them
+    for (int m = low; m <= high; m++) frame.candidates[first + m - low] = form[m];
+    frame.n_candidates[group] = high - low + 1;
+    frame.fixed[group] = frame.candidates[first] - first;
+}
+
+// Find the chains of the large groups that are open on the cell on top.
+template <class Kind>
+void find_chains(Search<Kind>& s, const Layer& layer, Frame<1>& frame) {
+    int n_pending = 0;
+    for (int p = 0; p < frame.n_pending; p++) {
+        const int group = frame.pending[p];
+        frame.is_chain[group] = false;
+        if (frame.n_candidates[group] >= kChainFrom) find_chain(s, layer, frame, group);
+        frame.pending[n_pending] = group;
+        n_pending += frame.n_candidates[group] > 1;
+    }
+    frame.n_pending = n_pending;
+}
+
 // See which groups of its layer, whose scores are composed, are open on the cell on top.
 template <class Kind>
 void analyse(Search<Kind>& s) {
@@ -113,6 +212,8 @@ void analyse(Search<Kind>& s) {
         analyse_units(layer, frame, s.path.scale, cell, s.counts);
     else
         analyse_groups(layer, frame, s.path.scale, cell, s.contest, s.counts);
+    if constexpr (Kind::dim == 1)
+        if (!layer.is_relu) find_chains(s, layer, frame);
     if (!is_typical_known && item.layer + 1 < s.path.network->n_layers &&
         s.path.frames[item.layer + 1].is_anchored)
         note_typical(layer, frame, s.path.scale, cell);
@@ -421,6 +522,53 @@ int walk_group(Search<Kind>& s, const GroupSplit<Kind>& split, int count) {
     return kOngoing;
 }
 
+// Split the cell on top, an interval, by a large group: each winner is bounded by its neighbours on the
+// chain.
+template <class Kind>
+int split_by_chain(Search<Kind>& s, const GroupSplit<Kind>& split) {
+    const int top = s.n_items - 1;
+    const auto item = s.items[top];
+    const int* chain = split.frame.candidates + split.first;
+    int low = 0, high = split.frame.n_candidates[split.group] - 1;
+    if (!split.frame.is_chain[split.group]) return kUnclear;
+    narrow_chain(s, split, chain, low, high);
+    if (low == high) {
+        s.winners_of(top)[item.position] = chain[low] - split.first;
+        s.top().position++;
+        return kOngoing;
+    }
+    // Where the first and the last wall lie inside, all of them do.
+    int first[2], last[2];
+    if (!signs_at_ends(s, split, chain + low + 1, first) || first[0] * first[1] != -1 ||
+        !signs_at_ends(s, split, chain + high, last) || last[0] * last[1] != -1)
+        return kUnclear;
+    const int left = first[0] < 0 ? 0 : 1;
+    // The last winner first: its cells come last.
+    int *order = s.contest.listed, n = 0;
+    for (int m = low; m <= high; m++) order[n++] = m;
+    std::sort(order, order + n, [&](int i, int j) { return chain[i] > chain[j]; });
+    Parts<Kind> parts{s.cells.after(item.place), 0};
+    for (int p = 0; p < n; p++) {
+        if (!has_room_for_part(s, parts, 2)) return kStackFull;
+        const int m = order[p];
+        auto part = s.cells.begin(item.place, parts.end, 2);
+        int at_left = left;
+        const auto clip = [&](int rival, bool keeps_right) {
+            const Step<Kind> step(split, chain[m], rival);
+            s.cells.signs[at_left] = keeps_right ? -1 : 1;
+            s.cells.signs[1 - at_left] = keeps_right ? 1 : -1;
+            // The end that stays comes first.
+            at_left = keeps_right ? 1 : 0;
+            return s.cells.clip(part, step.form, step.wall, split.frame.is_pure);
+        };
+        if (m > low && !clip(chain[m - 1], true)) return kStackFull;
+        if (m < high && !clip(chain[m + 1], false)) return kStackFull;
+        note_part(s, parts, part, chain[m] - split.first);
+    }
+    settle_parts(s, item, parts.end, parts.count);
+    return kOngoing;
+}
+
 // Split the cell on top by the winner of its next group.
 template <class Kind>
 int split_by_group(Search<Kind>& s) {
@@ -433,6 +581,8 @@ int split_by_group(Search<Kind>& s) {
                                  item.layer,  group, first,
                                  s.path.scale};
     int count = frame.n_candidates[group];
+    if constexpr (Kind::dim == 1)
+        if (count >= kChainFrom || frame.is_chain[group]) return split_by_chain(s, split);
     for (int m = 0; m < count; m++) s.contest.form[m] = frame.candidates[first + m];
     const auto cell = s.cells.at(item.place);
     // On the region as a whole the forms of a large group have been culled already.

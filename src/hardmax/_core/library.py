@@ -72,6 +72,7 @@ SIGNATURES: dict[str, tuple[Any, ...]] = {
     "hm_search_signature": (None, _AT, _AT),
     "hm_search_versions": (None, _AT, _AT, _AT),
     "hm_search_candidates": (c_int32, _AT, c_int32, c_int32, _AT),
+    "hm_search_set_chain": (accepted, _AT, c_int32, c_int32, c_int32, _AT),
     "hm_search_scores": (None, _AT, c_int32, _AT),
     "hm_search_replace": (accepted, _AT, c_int32, _AT, _AT),
     "hm_search_set_vertices": (None, _AT, _AT),

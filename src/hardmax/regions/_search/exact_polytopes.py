@@ -71,7 +71,7 @@ def clipped(cell: ExactCell, form: Form, *, is_lower: bool = False) -> ExactCell
         >>> clipped(half, (-2, 1, 0)) is None
         True
     """
-    signs = [_sign(form, vertex) for vertex in cell.vertices]
+    signs = [sign_at(form, vertex) for vertex in cell.vertices]
     if max(signs) <= 0:
         return None
     if min(signs) >= 0:
@@ -106,7 +106,7 @@ def vanishing(cell: ExactCell, form: Form) -> list[int] | None:
     """
     others = 0
     for vertex, mask in zip(cell.vertices, cell.masks, strict=True):
-        if _sign(form, vertex) != 0:
+        if sign_at(form, vertex) != 0:
             others |= mask
     if others == 0:
         return None
@@ -123,8 +123,13 @@ def with_facets_only(cell: ExactCell) -> tuple[ExactCell, list[int]]:
     return ExactCell(forms, cell.vertices, tuple(masks)), stay
 
 
-def _sign(form: Form, vertex: Form) -> int:
-    """Return the sign of a form at a vertex: the part at infinity first."""
+def sign_at(form: Form, vertex: Form) -> int:
+    """Return the sign of a form at a vertex: the part at infinity first.
+
+    Examples:
+        >>> [sign_at((2, -1, 0), vertex) for vertex in space(1).vertices]
+        [-1, 1]
+    """
     dim = len(form) - 2
     w = vertex[-1]
     far = sum(a * v for a, v in zip(form, vertex[dim:-1], strict=False)) + form[-1] * w

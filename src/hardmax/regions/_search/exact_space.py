@@ -4,10 +4,12 @@ Everything is read from stored weights, the domain, the winners on the path, and
 vertex lies on; no float of the core is.
 """
 
-from typing import NamedTuple
+from bisect import bisect_left
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from hardmax.exact.integer_vectors import wide_rows
 from hardmax.models._arithmetic.recomposition import RationalForms, chart_forms
 from hardmax.models.argmax import ArgmaxNetwork
 from hardmax.regions._search.exact_paths import ExactPath
@@ -16,11 +18,13 @@ from hardmax.regions._search.exact_polytopes import (
     Form,
     clipped,
     from_masks,
+    sign_at,
     vanishing,
     with_facets_only,
 )
-from hardmax.regions._search.searches import CoreSearch, SpaceCell
+from hardmax.regions._search.searches import LARGE_GROUP, CoreSearch, SpaceCell
 from hardmax.regions._search.space_domains import SpatialDomain, rounded_cell, rounded_vertex
+from hardmax.tropical.envelopes import active_rows
 
 _Name = tuple[int, int, int, int]
 
@@ -48,6 +52,7 @@ class SpatialPath(ExactPath):
     def __init__(self, network: ArgmaxNetwork, domain: SpatialDomain, search: CoreSearch) -> None:
         super().__init__(network, domain.scale, search)
         self.domain = domain
+        self._chains: dict[tuple[int, int], tuple[int, list[int]]] = {}
 
     def first_stream(self) -> RationalForms:
         """Return the stream before the first layer, on the domain."""
@@ -77,12 +82,18 @@ class SpatialPath(ExactPath):
     def split_top(self) -> None:
         """Split the cell on top of the stack by its next group."""
         (layer, _, group), cell = self.search.top()
-        self.scores(layer)
+        has_chain = self._has_chain(layer, group)
+        if not has_chain and self._orders(layer, group):
+            return
+        # What a chain leaves open are ends of the cell, which better forms would leave open as well.
+        rows = self.scores(layer, refresh=not has_chain).rows
+        whole = self.exact_cell(cell, refresh=not has_chain)
+        rivals = self._neighbours(layer, group, whole) if has_chain else self._all(layer, group)
         number = sum(before.n_groups for before in self.network.layers[:layer]) + group
         n_facets = len(cell.facets)
         names = [tuple(wall) for wall in cell.walls.tolist()]
         parts = []
-        for part in self._parts(layer, group, self.exact_cell(cell), names):
+        for part in self._parts(layer, group, rows, rivals, whole, names):
             kept, stay = with_facets_only(part.cell)
             place_of = {place: i for i, place in enumerate(stay)}
             place_of[-1] = -1
@@ -96,22 +107,84 @@ class SpatialPath(ExactPath):
             parts.append((part.winner, rounded._replace(sources=sources)))
         self.search.replace_top(parts)
 
-    def _parts(self, layer: int, group: int, whole: ExactCell, walls: list[_Name]) -> list[_Part]:
-        """Return the part of a cell, whose walls are given, that each form of a group wins."""
-        start = int(self.network.layers[layer].starts[group])
-        rows = self.scores(layer).rows
-        members = self.competitors(layer, group)
+    def _has_chain(self, layer: int, group: int) -> bool:
+        """Say whether the forms of a group that may win are known in order, as on lines only."""
         is_relu = self.network.layers[layer].is_relu
-        if is_relu and len(members) == 1:
+        return self.search.dim == 1 and not is_relu and self.search.has_chain(layer, group)
+
+    def _orders(self, layer: int, group: int) -> bool:
+        """Put the forms of a large group that win along a line into order, for the core."""
+        if self.search.dim > 1 or self.network.layers[layer].is_relu:
+            return False
+        members = self.search.candidates(layer, group)
+        if len(members) < LARGE_GROUP:
+            return False
+        rows = self.scores(layer, refresh=False).rows
+        if len({tuple(map(int, rows[j])) for j in members}) < len(members):
+            # The core has to know the means of forms that coincide; their first ones are left.
+            rows = self.scores(layer).rows
+            members = self.search.candidates(layer, group)
+        points = wide_rows([tuple(map(int, rows[j])) for j in members], 2)
+        self.decisions.record(rational=len(points))
+        winners = np.flatnonzero(active_rows(points))
+        chain = np.array(members)[winners[np.argsort(points[winners, 0])]]
+        self.search.set_chain(layer, group, chain)
+        return True
+
+    def _all(self, layer: int, group: int) -> dict[int, list[int]]:
+        """Return the forms of a group that may win, each with all others."""
+        members = self.competitors(layer, group)
+        return {j: [other for other in members if other != j] for j in members}
+
+    def _neighbours(self, layer: int, group: int, whole: ExactCell) -> dict[int, list[int]]:
+        """Return the forms of a chain that win on an interval, each with its neighbours there."""
+        version = self.search.versions()[0][layer]
+        if self._chains.get((layer, group), (0, []))[0] != version:
+            self._chains[layer, group] = version, self.search.candidates(layer, group)
+        chain, rows = self._chains[layer, group][1], self.scores(layer, refresh=False).rows
+
+        def signs(step: int) -> list[int]:
+            pairs = zip(rows[chain[step + 1]], rows[chain[step]], strict=True)
+            form = (*(int(later - earlier) for later, earlier in pairs), 0)
+            return [sign_at(form, vertex) for vertex in whole.vertices]
+
+        # Forms before the first one are exceeded by the next one, those after the last by the former.
+        steps = range(len(chain) - 1)
+        first = bisect_left(steps, True, key=lambda step: min(signs(step)) < 0)
+        last = bisect_left(steps, True, key=lambda step: max(signs(step)) <= 0)
+        self.decisions.record(rational=4 * len(chain).bit_length())
+        own = chain[first : last + 1]
+        return {j: [*own[max(k - 1, 0) : k], *own[k + 1 : k + 2]] for k, j in enumerate(own)}
+
+    def _parts(
+        self,
+        layer: int,
+        group: int,
+        rows: list[list[Any]],
+        rivals: dict[int, list[int]],
+        whole: ExactCell,
+        walls: list[_Name],
+    ) -> list[_Part]:
+        """Return the part of a cell, whose walls are given, that each form of a group wins.
+
+        Args:
+            layer: The layer.
+            group: The group.
+            rows: The exact scores of the layer.
+            rivals: The forms that may win there, each with those that can bound its part.
+            whole: The cell.
+            walls: The names of its forms.
+        """
+        start = int(self.network.layers[layer].starts[group])
+        is_relu = self.network.layers[layer].is_relu
+        if is_relu and len(rivals) == 1:
             return [_Part(0, whole, walls, [-1])]
         parts: list[_Part] = []
-        for winner in members:
+        for winner in rivals:
             part: ExactCell | None = whole
             names = list(walls)
             ties: list[int] = []
-            for rival in members:
-                if rival == winner:
-                    continue
+            for rival in rivals[winner]:
                 assert part is not None
                 self.decisions.record(rational=len(part.vertices))
                 pairs = zip(rows[winner], rows[rival], strict=True)

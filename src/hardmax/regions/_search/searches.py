@@ -12,10 +12,11 @@ import numpy as np
 
 from hardmax._core.library import accepted_size, core
 from hardmax._core.memory import GrowingArray, Memory, address, give_back, spare_block
+from hardmax._ground.arguments import prepare_array
 from hardmax._ground.interrupts import held_interrupts
 from hardmax._ground.pickling import quickly_cached
 from hardmax.regions._search.networks import CoreNetwork
-from hardmax.typing import AnyArray, FloatArray
+from hardmax.typing import AnyArray, FloatArray, IntArray
 
 DONE, BUDGET, STACK_FULL, CELLS_FULL, CELL_LIMIT, UNCLEAR, IMPRECISE = range(7)
 """Why a search stopped."""
@@ -31,6 +32,8 @@ _NOWHERE = address(_NO_WINNERS[0]), address(_NO_WINNERS[1])
 """The winners before the first layer, and typical ones: none; and where they are."""
 FIRST_ROOM = 256, 48
 """Edges, or vertices, and cells that the stack has room for at first."""
+LARGE_GROUP = 24
+"""From so many forms on, groups are walked in the plane, and chains on a line (`chains.hpp`)."""
 _MOST_NOTES = 16
 """About so many kinds of columns a block is known to have room for."""
 _AT_ONCE = 1 << 20
@@ -583,9 +586,10 @@ class CoreSearch:
         self.dim = stream.dim
         self._core = library = core()
         # Room for all parts at once, six edges each, where large groups are walked; the split by a
-        # group asks for them twice, and for three edges more.
-        widest = network.largest_group if network.largest_group >= 24 else 0
-        self._room = FIRST_ROOM[0] + 16 * widest, FIRST_ROOM[1] + widest
+        # group asks for them twice, and for three edges more. An interval has four facets at most.
+        widest = network.largest_group if network.largest_group >= LARGE_GROUP else 0
+        each = 5 if self.dim == 1 else 16
+        self._room = FIRST_ROOM[0] + each * widest, FIRST_ROOM[1] + widest
         self._stack: Memory | None = None
         start = stream.start(scale, is_bounded=is_bounded, stores=stores)
         given = network.memory.address, addressof(start), *self._room
@@ -708,6 +712,15 @@ class CoreSearch:
         forms = np.zeros(self.network.largest_group, dtype=np.int32)
         count = self._core.hm_search_candidates(self.address, layer, group, address(forms))
         return [int(form) for form in forms[:count]]
+
+    def has_chain(self, layer: int, group: int) -> bool:
+        """Say whether the forms of a group that may win on the region of a line are in order."""
+        return int(self._core.hm_search_set_chain(self.address, layer, group, 0, None)) == 0
+
+    def set_chain(self, layer: int, group: int, forms: IntArray) -> None:
+        """Say which forms of a group win on the region of a line, from left to right."""
+        chain = prepare_array(forms, np.int32)
+        self._core.hm_search_set_chain(self.address, layer, group, len(chain), address(chain))
 
     def scores(self, layer: int, n_scores: int) -> FloatArray:
         """Return slopes, offsets and radii of the scores of a layer: `(dim + 2, n_scores)`."""
