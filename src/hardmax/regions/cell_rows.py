@@ -1,6 +1,8 @@
 """The inequalities of a cell, recomposed exactly from its signature, and their names."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+from itertools import accumulate
 from typing import NamedTuple
 
 from hardmax._ground.display import short_repr
@@ -9,7 +11,7 @@ from hardmax.exact.integer_vectors import Vector, primitive
 from hardmax.models._arithmetic.recomposition import RationalForms, layer_output, layer_scores
 from hardmax.models.argmax import ArgmaxNetwork
 from hardmax.regions.charted_domains import ChartedDomain, embedded
-from hardmax.typing import IntArray
+from hardmax.typing import AnyArray, IntArray
 
 Wall = tuple[int, int]
 """`(layer, group)`: whose decision changes; `(-1, i)` is row `i` of the domain."""
@@ -75,3 +77,79 @@ def cell_rows(
         stream = layer_output(layer, stream, scores, winners)
         position += layer.n_groups
     return CellRows(walls, stream)
+
+
+class ExactLayers:
+    """The exact streams and scores of a network on one cell after the other.
+
+    Layers that a cell has in common with the one before it are not composed again: in the order of
+    their signatures, cells cost about one layer each.
+
+    Args:
+        network: The network.
+        domain: A domain in its input space.
+
+    Examples:
+        >>> import numpy as np
+        >>> from hardmax import Box, ReluNetwork
+        >>> from hardmax.regions.charted_domains import charted
+        >>> net = ReluNetwork([[[1.0, 2.0]], [[1.0], [1.0]]], [[0.0, 1.0], [0.0]]).network
+        >>> layers = ExactLayers(net, charted(Box([-1], [1]), 1))
+        >>> layers.rows_of(np.array([1, 0]), [(0, 0), (1, 1)])
+        {(1, 0): [(0, 0)], (-2, -1): [(0, 1)]}
+        >>> layers.output(np.array([1, 0])).rounded().tolist()
+        [[1.0, 0.0]]
+    """
+
+    def __init__(self, network: ArgmaxNetwork, domain: ChartedDomain) -> None:
+        self.network, self.domain = network, domain
+        self._held: dict[int, tuple[bytes, RationalForms, RationalForms]] = {}
+
+    @cached_property
+    def _first_group(self) -> list[int]:
+        """How many winners come before each layer."""
+        return list(accumulate((layer.n_groups for layer in self.network.layers), initial=0))
+
+    def layer(self, index: int, signature: AnyArray) -> tuple[RationalForms, RationalForms]:
+        """Return the stream before a layer and its scores, where the layers before have winners."""
+        for i, layer in enumerate(self.network.layers[: index + 1]):
+            name = signature[: self._first_group[i]].tobytes()
+            if i not in self._held or self._held[i][0] != name:
+                stream = self._after(i - 1, signature)
+                self._held[i] = name, stream, layer_scores(layer, stream)
+        return self._held[index][1:]
+
+    def output(self, signature: AnyArray) -> RationalForms:
+        """Return the output on the cell of a signature."""
+        last = len(self.network.layers) - 1
+        if last >= 0:
+            self.layer(last, signature)
+        return self._after(last, signature).compose(self.network.readout)
+
+    def rows_of(
+        self, signature: AnyArray, rivals: Iterable[tuple[int, int]]
+    ) -> dict[Vector, list[Wall]]:
+        """Return rows that are positive on the cell of a signature, with the walls they stand for.
+
+        Args:
+            signature: The winners of all groups.
+            rivals: Groups, counted over all layers, and a form within each that does not coincide
+                with the winner.
+        """
+        rows: dict[Vector, list[Wall]] = {}
+        for number, rival in sorted(rivals):
+            index = next(i for i, end in enumerate(self._first_group[1:]) if number < end)
+            group = number - self._first_group[index]
+            scores = self.layer(index, signature)[1].rows
+            start = int(self.network.layers[index].starts[group])
+            pairs = zip(scores[start + int(signature[number])], scores[start + rival], strict=True)
+            walls = rows.setdefault(primitive(int(best - other) for best, other in pairs), [])
+            walls.append((index, group))
+        return rows
+
+    def _after(self, index: int, signature: AnyArray) -> RationalForms:
+        """Return the stream after a layer whose scores are held; after -1 the first one."""
+        if index < 0:
+            return embedded(self.network, self.domain)
+        winners = signature[self._first_group[index] : self._first_group[index + 1]].tolist()
+        return layer_output(self.network.layers[index], *self._held[index][1:], winners)

@@ -3,30 +3,42 @@ r"""Where an output, or the difference of two, takes a value: exact pieces, cell
 On each cell the output is affine, so its level set there is a slice of the closed cell by one
 hyperplane. A hard transformer jumps, and its decision boundary also runs along walls where the
 output passes the value without taking it: these pieces are found from the neighbours.
+
+Which cells have a piece is read from the output at their vertices, in floats with proven bounds, for
+all cells at once. What these leave open is decided in integers, and so are the pieces, when they are
+asked for.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
 from hardmax._ground.arguments import integer, number
 from hardmax._ground.display import html_card
+from hardmax._ground.pickling import WithoutCaches
 from hardmax._ground.progress import track
 from hardmax.exact.integer_vectors import Vector, primitive
+from hardmax.exact.rounding import RAISE, TINY, rounding_factor
 from hardmax.geometry.polytopes import Polytope
 from hardmax.models.argmax import AffineMap
+from hardmax.regions._search.plane_domains import planar_domain
+from hardmax.regions.cell_rows import ExactLayers
 from hardmax.regions.partition import Partition
-from hardmax.typing import FloatArray, IntArray
+from hardmax.typing import AnyArray, BoolArray, FloatArray, IntArray
+
+ABOVE, BELOW, CROSSED, OPEN = 1, -1, 0, 2
+"""What floats say of the output on a closed cell: more than the value, less, both; or nothing."""
+_STORED_RADIUS = 2.0**-29
+"""A vertex in the plane is off by at most this times its largest coordinate, or the scale."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class LevelSet:
+class LevelSet(WithoutCaches):
     """The pieces of a level set or of a decision boundary.
 
     Attributes:
-        pieces: The pieces as exact polytopes in the domain's coordinates: of dimension one less
-            than the domain, or a whole cell where the output is constant and has the value.
         cells: For each piece the cell on whose closure it was found, shape `(n_pieces,)`.
         across: For a piece of a wall where the output jumps past the value, the cell on the
             other side; -1 for all others. Shape `(n_pieces,)`.
@@ -39,18 +51,32 @@ class LevelSet:
         ([[0.5]], [1], [-1])
     """
 
-    pieces: tuple[Polytope, ...]
     cells: IntArray
     across: IntArray
+    _exact: "_ExactPieces"
+    _decided: dict[int, Polytope] = field(default_factory=dict)
 
     _repr_html_ = html_card
 
     def __repr__(self) -> str:
         jumps = int((self.across >= 0).sum())
-        return f"LevelSet({len(self.pieces)} pieces, {jumps} of them jumps)"
+        return f"LevelSet({len(self)} pieces, {jumps} of them jumps)"
 
     def __len__(self) -> int:
-        return len(self.pieces)
+        return len(self.cells)
+
+    @cached_property
+    def pieces(self) -> tuple[Polytope, ...]:
+        """The pieces as exact polytopes in the domain's coordinates.
+
+        They are of dimension one less than the domain, or a whole cell where the output is constant
+        and has the value. All of them are made when they are first asked for, in integers.
+        """
+        known, exact = self._decided, self._exact
+        return tuple(
+            known[k] if k in known else exact.piece(int(self.cells[k]), int(self.across[k]))
+            for k in track(range(len(self)), "pieces")
+        )
 
     @cached_property
     def segments(self) -> FloatArray:
@@ -66,8 +92,9 @@ def level_set(
 
     With $g$ the output (minus another one) less the value, the pieces are $\{g = 0\}$ on the
     closure of every cell, of dimension at least $d - 1$, and the parts of walls with $g > 0$ on one
-    side and $g < 0$ on the other. A piece on a wall is found from both sides of it. Costs one
-    double description for each cell.
+    side and $g < 0$ on the other. A piece on a wall is found from both sides of it. The cost is
+    that of $g$ at all vertices, and of one exact composition for each cell where $g$ is nearly
+    zero at a vertex, or for each piece once it is looked at.
 
     Args:
         partition: All cells, stored.
@@ -87,33 +114,185 @@ def level_set(
         [-0.75, 0.75]
     """
     partition.require_complete("level_set")
-    dim, dim_out = partition.domain.dim, partition.network.dim_out
+    dim_out = partition.network.dim_out
     output = integer("output", output, at_least=0, at_most=dim_out - 1)
     weight = np.zeros((dim_out, 1))
     weight[output] = 1.0
     if minus is not None:
         weight[integer("minus", minus, at_least=0, at_most=dim_out - 1)] -= 1.0
     reading = AffineMap(weight, np.array([-number("value", value)]))
-    forms: list[Vector] = []
-    pieces: list[Polytope] = []
-    cells: list[int] = []
-    for cell in track(range(partition.n_found), "level set"):
-        rows = partition.exact_map(cell).compose(reading).rows[0]
-        forms.append(primitive(int(entry) for entry in rows))
-        piece = partition.polytope(cell).intersection(_zero_set(forms[-1], dim))
-        if piece.dim >= dim - 1:
-            pieces.append(piece)
-            cells.append(cell)
-    across = [-1] * len(pieces)
-    for piece, here, there in _jumps(partition, forms):
-        pieces.append(piece)
-        cells.append(here)
-        across.append(there)
-    return LevelSet(tuple(pieces), np.array(cells, np.int64), np.array(across, np.int64))
+    exact = _ExactPieces(partition, reading)
+    sides = cell_sides(partition, reading)
+    decided: dict[tuple[int, int], Polytope] = {}
+    is_found = sides == CROSSED
+    for cell in track(np.flatnonzero(sides == OPEN).tolist(), "level set"):
+        piece = exact.piece(cell, -1)
+        is_found[cell] = piece.dim >= partition.domain.dim - 1
+        if is_found[cell]:
+            decided[cell, -1] = piece
+    places = [(cell, -1) for cell in np.flatnonzero(is_found).tolist()]
+    places += _jumps(partition, exact, sides, decided)
+    cells, across = np.array(places, dtype=np.int64).reshape(-1, 2).T.copy()
+    known = {k: decided[place] for k, place in enumerate(places) if place in decided}
+    return LevelSet(cells, across, exact, known)
 
 
-def _zero_set(form: Vector, dim: int) -> Polytope:
-    return Polytope.from_rows([_at_most_zero(form), _at_least_zero(form)], dim)
+def cell_sides(partition: Partition, reading: AffineMap) -> IntArray:
+    r"""Say for each cell where an output lies on its closure: above zero, below it, or on both sides.
+
+    A coefficient of the stored map is off by at most its radius $r$, a vertex by $\rho$ in each
+    coordinate. So the output at a vertex $v$, computed with $n$ products, is off by at most
+    $r (|v|_1 + d \rho + 1) + |a|_1 \rho$ and $\kappa_n$ times the sum of the sizes (Lemma 2 of
+    `exact.rounding`). At infinity the slope along the direction of a vertex tells.
+
+    Args:
+        partition: The cells.
+        reading: From the network's outputs to the one that is looked at.
+
+    Returns:
+        `ABOVE`, `BELOW`, `CROSSED` or `OPEN`, shape `(n_cells,)`.
+
+    Examples:
+        >>> from hardmax import Box, ReluNetwork, enumerate_regions
+        >>> part = enumerate_regions(ReluNetwork([[[1.0]], [[1.0]]]), Box([-1], [1]))
+        >>> [cell_sides(part, AffineMap([[1.0]], [x])).tolist() for x in (-0.5, 0.5, 0.0)]
+        [[-1, 0], [1, 1], [2, 2]]
+    """
+    cells, n_cells = partition.cells, partition.n_found
+    points = _points(partition)
+    if cells.maps is None or cells.map_radii is None or points is None or not n_cells:
+        return np.full(n_cells, OPEN)
+    owners, dim = np.repeat(np.arange(n_cells), np.diff(points.starts)), partition.domain.dim
+    radii = cells.map_radii.reshape(n_cells, -1).max(axis=1)
+    with np.errstate(all="ignore"):
+        weight, bias = reading.weight[:, 0], reading.bias[0]
+        total = np.abs(weight).sum()
+        forms, sizes = cells.maps @ weight, np.abs(cells.maps) @ np.abs(weight)
+        forms[:, -1] += bias
+        sizes[:, -1] += abs(bias)
+        # A sum of the outputs that are read; those that are not have weight zero.
+        radii = radii * total + rounding_factor(len(weight) + 1) * sizes.max(axis=1) + TINY
+        forms, sizes, radii = forms[owners], sizes[owners], radii[owners]
+
+        def errors(at: FloatArray, offsets: FloatArray, rho: FloatArray) -> FloatArray:
+            reach = np.abs(at).sum(axis=1) + offsets + dim * rho
+            rounded = (sizes[:, :-1] * np.abs(at)).sum(axis=1) + sizes[:, -1] * offsets
+            slopes = sizes[:, :-1].sum(axis=1)
+            return np.asarray(
+                (radii * reach + slopes * rho + rounding_factor(dim + 1) * rounded) * RAISE + TINY
+            )
+
+        ones = np.ones(len(owners))
+        values = (forms[:, :-1] * points.at).sum(axis=1) + forms[:, -1]
+        bounds = errors(points.at, ones, points.rho)
+        is_far = points.is_far
+        far_values = (forms[:, :-1] * points.ways).sum(axis=1)
+        far_bounds = errors(points.ways, 0.0 * ones, points.way_rho)
+        values, bounds = np.where(is_far, far_values, values), np.where(is_far, far_bounds, bounds)
+        is_above, is_below = values > bounds, values < -bounds
+    first = points.starts[:-1]
+    all_above, all_below = (np.logical_and.reduceat(x, first) for x in (is_above, is_below))
+    some_above, some_below = (np.logical_or.reduceat(x, first) for x in (is_above, is_below))
+    sides = np.where(some_above & some_below, CROSSED, OPEN)
+    return np.where(all_above, ABOVE, np.where(all_below, BELOW, sides))
+
+
+class _Points(NamedTuple):
+    """The vertices of all cells: where they are, their radii, and their directions at infinity."""
+
+    starts: IntArray
+    at: FloatArray
+    rho: FloatArray
+    ways: FloatArray
+    way_rho: FloatArray
+    is_far: BoolArray
+
+
+def _points(partition: Partition) -> _Points | None:
+    """Return the vertices of all cells with bounds on their errors, if an engine left them."""
+    cells, line = partition.cells, partition._line
+    if cells.vertices is None or cells.starts is None:
+        return None
+    at, starts = cells.vertices, cells.starts
+    ways = np.zeros_like(at) if cells.directions is None else cells.directions
+    way_rho = np.zeros(len(at))
+    if line is not None:
+        ends = line.ends.where.radii
+        rho = np.column_stack([ends[:-1], ends[1:]]).ravel()
+    elif cells.facets is not None:
+        rho, way_rho = np.repeat(cells.facets.blurs, np.diff(starts), axis=0).T
+    elif partition.domain.dim == 2:
+        scale = planar_domain(partition.domain, partition.domain.ambient_dim).scale
+        rho = _STORED_RADIUS * np.maximum(np.abs(at).max(axis=1), scale)
+        way_rho = np.full(len(at), _STORED_RADIUS)
+    else:
+        return None
+    is_far = (ways != 0.0).any(axis=1)
+    # Which vertices are at infinity is known where no direction may have been rounded to zero.
+    way_rho = np.where(is_far, way_rho, 0.0)
+    return _Points(starts, at, np.where(np.isfinite(rho), rho, np.inf), ways, way_rho, is_far)
+
+
+class _ExactPieces(WithoutCaches):
+    """Pieces in integers."""
+
+    def __init__(self, partition: Partition, reading: AffineMap) -> None:
+        self.partition, self.reading = partition, reading
+
+    @cached_property
+    def _layers(self) -> ExactLayers:
+        return ExactLayers(self.partition.network, self.partition.domain)
+
+    @cached_property
+    def _known(self) -> dict[int, tuple[Vector, list[Vector]]]:
+        """The output on each cell that was looked at, and the inequalities of the cell."""
+        return {}
+
+    def form(self, cell: int) -> Vector:
+        """Return the output on a cell, scaled."""
+        return self._cell(cell)[0]
+
+    def piece(self, cell: int, across: int) -> Polytope:
+        """Return the closed part of a cell where the output has the value, or jumps past it."""
+        form, rows = self._cell(cell)
+        if across < 0:
+            signs = [_at_most_zero(form), _at_least_zero(form)]
+        else:
+            other, more = self._cell(across)
+            rows = rows + more
+            signs = [_at_least_zero(form), _at_most_zero(other)]
+        return Polytope.from_rows(rows + signs, self.partition.domain.dim)
+
+    def _cell(self, cell: int) -> tuple[Vector, list[Vector]]:
+        if cell not in self._known:
+            partition, line = self.partition, self.partition._line
+            signature = partition.cells.signatures[cell] if line is None else line.walk.row(cell)
+            walls = _facets(partition, cell)
+            if walls is None:
+                rows = partition.rows(cell)
+                output, vectors = rows.stream.compose(partition.network.readout), list(rows.walls)
+            else:
+                vectors = list(self._layers.rows_of(signature, walls))
+                output = self._layers.output(signature)
+                vectors += partition.domain.cone_rows[:-1]
+            form = primitive(int(entry) for entry in output.compose(self.reading).rows[0])
+            inside = [(*(-x for x in row[:-1]), row[-1]) for row in vectors]
+            self._known[cell] = form, inside
+        return self._known[cell]
+
+
+def _facets(partition: Partition, cell: int) -> list[tuple[int, int]] | None:
+    """Return group and rival of each facet of a cell inside the domain, if an engine left them."""
+    cells = partition.cells
+    if cells.wall_names is not None and cells.starts is not None:
+        codes = np.asarray(cells.wall_names.codes[cells.starts[cell] : cells.starts[cell + 1]])
+        codes, first = codes[codes >= 0], cells.wall_names.form_starts
+        groups = np.searchsorted(first, codes, side="right") - 1
+        return list(zip(groups.tolist(), (codes - first[groups]).tolist(), strict=True))
+    if cells.facets is not None:
+        begin, end = cells.facets.starts[cell : cell + 2]
+        return [(group, rival) for group, rival in cells.facets.facets[begin:end].tolist()]
+    return None
 
 
 def _at_most_zero(form: Vector) -> Vector:
@@ -125,21 +304,37 @@ def _at_least_zero(form: Vector) -> Vector:
     return (*(-entry for entry in form[:-1]), form[-1])
 
 
-def _jumps(partition: Partition, forms: list[Vector]) -> list[tuple[Polytope, int, int]]:
-    """Find the parts of walls where the form is positive on one side and negative on the other."""
+def _jumps(
+    partition: Partition,
+    exact: _ExactPieces,
+    sides: IntArray,
+    decided: dict[tuple[int, int], Polytope],
+) -> list[tuple[int, int]]:
+    """List the pairs of cells with a part of a wall where the form is above zero, and below it.
+
+    Pieces that had to be made are added to `decided`.
+    """
     if not any(layer.is_table.any() for layer in partition.network.layers):
         return []  # Units pass their maximum on: the output is continuous.
-    dim = partition.domain.dim
-    found = []
-    for i, j in partition.neighbours.pairs.tolist():
-        if forms[i] == forms[j]:
-            continue
-        shared = partition.polytope(i).intersection(partition.polytope(j))
+    dim, found = partition.domain.dim, []
+    pairs = partition.neighbours.pairs
+    low, high = sides[pairs].T
+    is_candidate = (low != high) | ((low != ABOVE) & (low != BELOW))
+    for i, j in pairs[is_candidate].tolist():
         for above, below in ((i, j), (j, i)):
-            signs = [_at_least_zero(forms[above]), _at_most_zero(forms[below])]
-            piece = shared.intersection(Polytope.from_rows(signs, dim))
-            if piece.dim == dim - 1 and _jumps_inside(piece, forms[above], forms[below]):
-                found.append((piece, above, below))
+            if sides[above] == BELOW or sides[below] == ABOVE:
+                continue
+            # Neighbours share a part of a wall; the signs are those of the closed cells.
+            if sides[above] == ABOVE and sides[below] == BELOW:
+                found.append((above, below))
+                continue
+            forms = exact.form(above), exact.form(below)
+            if forms[0] == forms[1]:
+                continue
+            piece = exact.piece(above, below)
+            if piece.dim == dim - 1 and _jumps_inside(piece, *forms):
+                decided[above, below] = piece
+                found.append((above, below))
     return found
 
 

@@ -4,14 +4,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
-from itertools import accumulate
 
 import numpy as np
 
 from hardmax.exact.decisions import Decisions
 from hardmax.models._arithmetic.enclosures import Enclosed
 from hardmax.models._arithmetic.normed_maps import is_rectified
-from hardmax.models._arithmetic.recomposition import RationalForms, layer_output, layer_scores
+from hardmax.models._arithmetic.recomposition import RationalForms, layer_output
 from hardmax.models.argmax import ArgmaxNetwork
 from hardmax.regions._lines.exact_lines import Interval, split_interval
 from hardmax.regions._lines.integer_lines import integer_cells
@@ -32,7 +31,8 @@ from hardmax.regions._lines.line_intervals import (
 from hardmax.regions._lines.line_signatures import SignatureWalk, winner_type
 from hardmax.regions._lines.rectified_lines import RectifiedLine
 from hardmax.regions._lines.rectified_maps import FirstForms, composed_maps
-from hardmax.regions.charted_domains import ChartedDomain, embedded
+from hardmax.regions.cell_rows import ExactLayers
+from hardmax.regions.charted_domains import ChartedDomain
 from hardmax.typing import AnyArray
 
 _ENTRIES_AT_ONCE = 1 << 18
@@ -58,7 +58,6 @@ class LineSearch:
     count_only: bool = False
     decisions: Decisions = field(default_factory=Decisions)
     n_exact: int = 0
-    _held: dict[int, tuple[bytes, RationalForms, RationalForms]] = field(default_factory=dict)
 
     def batches(self) -> Iterator[Intervals | CellRun | int]:
         """Yield the cells from left to right, in batches or only counted; often 0 of them.
@@ -213,25 +212,13 @@ class LineSearch:
 
     def exact_layer(self, index: int, signature: AnyArray) -> tuple[RationalForms, RationalForms]:
         """Return the stream before a layer and its scores; the last ones are kept."""
-        layers = self.network.layers
-        for i, layer in enumerate(layers[: index + 1]):
-            name = signature[: self._first_group[i]].tobytes()
-            if i in self._held and self._held[i][0] == name:
-                continue
-            if i == 0:
-                stream = embedded(self.network, self.domain)
-            else:
-                winners = signature[self._first_group[i - 1] : self._first_group[i]].tolist()
-                stream = layer_output(layers[i - 1], *self._held[i - 1][1:], winners)
-            self._held[i] = name, stream, layer_scores(layer, stream)
-        return self._held[index][1:]
+        return self._layers.layer(index, signature)
+
+    @cached_property
+    def _layers(self) -> ExactLayers:
+        return ExactLayers(self.network, self.domain)
 
     @cached_property
     def winner_type(self) -> type[np.unsignedinteger]:
         """The type of winners."""
         return winner_type(self.network)
-
-    @cached_property
-    def _first_group(self) -> list[int]:
-        """How many winners come before each layer."""
-        return list(accumulate((layer.n_groups for layer in self.network.layers), initial=0))
