@@ -17,17 +17,18 @@ from hardmax.geometry.domains import Box, Segment, Slice
 from hardmax.models.argmax import AffineMap, ArgmaxLayer, ArgmaxNetwork
 from hardmax.models.graphs.building import GraphBuilder
 from hardmax.models.graphs.graph_networks import GraphNetwork
-from hardmax.models.networks import ReluNetwork
+from hardmax.models.networks import MaxoutNetwork, ReluNetwork
 from hardmax.regions._graphs.cell_forms import CellForms
 from hardmax.regions._measures.measures import BALL, VOLUME, WITNESS
 from hardmax.regions._measures.plane import measured as planar_measured
 from hardmax.regions._measures.space import measured as spatial_measured
 from hardmax.regions._neighbours.facets import CoreFacets
 from hardmax.regions._neighbours.plane import StoredCells
-from hardmax.regions._search import networks, plane
+from hardmax.regions._search import networks, plane, space
 from hardmax.regions._search.networks import core_network
 from hardmax.regions._search.plane_domains import planar_domain
 from hardmax.regions._search.searches import CoreSearch, Task
+from hardmax.regions._search.space_domains import spatial_domain
 from hardmax.regions._stores.tasks import read_stack, stack_bytes
 from hardmax.regions.cells import WallNames
 from hardmax.regions.charted_domains import charted
@@ -440,6 +441,50 @@ def test_corners_of_hulls_are_points():
             meeting_points(lifted, np.array([[0, 1, corner]]))
     with pytest.raises(DtypeError, match="fit int32"):
         meeting_points(lifted, np.array([[0, 1, 2**32]]))
+
+
+@pytest.mark.parametrize("is_upper", [False, True])
+def test_corners_of_planar_hulls_are_points(is_upper):
+    points = np.array([[0.0, 0.0], [1.0, 3.0], [2.0, 0.0]])
+    order, scratch = np.arange(3, dtype=np.int32), np.empty((2, 4), dtype=np.int32)
+
+    def n_corners(n):
+        found = np.zeros(1, dtype=np.int32)
+        core().hm_planar_hull(
+            n, address(points), is_upper, *map(address, (order, scratch[0], scratch[1], found))
+        )
+        return int(found[0])
+
+    assert n_corners(3) == 3
+    for n in (0, -1):
+        with pytest.raises(ArgumentError, match=OUT_OF_RANGE):
+            n_corners(n)
+    for place in (-1, 3, 2**31 - 1, -(2**31)):
+        order[1] = place
+        with pytest.raises(ArgumentError, match=OUT_OF_RANGE):
+            n_corners(3)
+
+
+def test_a_chain_has_forms_of_its_group():
+    network = MaxoutNetwork([[[[1.0], [2.0], [3.0]]] * 2, [[1.0], [1.0]]]).network
+    domain = spatial_domain(Segment([-1.0], [1.0]), 1)
+    start = space.search_domain(network, domain)
+    search = CoreSearch(
+        core_network(network), start.stream, start.scale,
+        is_bounded=True, stores=False, whole=start.given,
+    )  # fmt: skip
+    search.set_chain(0, 1, np.array([4, 3]))
+    assert search.candidates(0, 1) == [4, 3]
+    assert search.has_chain(0, 1)
+    assert not search.has_chain(0, 0)
+    for layer, group, forms in [
+        (0, 0, [3]), (0, 1, [2]), (0, 1, [6]), (0, 1, [3, 4, 5, 3]), (0, 2, [3]),
+        (0, -1, [0]), (1, 0, [0]), (-1, 0, [0]), (2**31 - 1, 0, [0]), (0, 0, [-1]),
+    ]:  # fmt: skip
+        with pytest.raises(ArgumentError, match=OUT_OF_RANGE):
+            search.set_chain(layer, group, np.array(forms))
+    with pytest.raises(ArgumentError, match=OUT_OF_RANGE):
+        begun()[2].set_chain(0, 0, np.array([0]))
 
 
 def test_tuples_have_a_vertex_of_every_head():
