@@ -1,4 +1,4 @@
-"""Hulls in the plane: against the definition in fractions, degenerate, at every magnitude, large."""
+"""Hulls in the plane: against the definition in fractions, at every magnitude, and large ones."""
 
 import time
 from fractions import Fraction
@@ -49,9 +49,7 @@ def cloud(kind, rng, n):
 def lies_outside(differences):
     """Whether some direction has a positive product with all of them: all lie in a half-plane."""
     return not differences or any(
-        all(
-            p * y - q * x > 0 or (p * y == q * x and p * x + q * y > 0) for x, y in differences
-        )
+        all(p * y - q * x > 0 or (p * y == q * x and p * x + q * y > 0) for x, y in differences)
         for p, q in differences
     )
 

@@ -1,4 +1,4 @@
-"""Large heads along lines, split by their upper envelope: against fractions and the exact engine."""
+"""Large heads along lines, split by upper envelopes: against fractions and the exact engine."""
 
 import time
 from fractions import Fraction

@@ -4,7 +4,9 @@ r"""Which engine finds the cells: the choice, and its evidence (`benchmarks/READ
   layer at once, and breakpoints come sorted. ReLU networks are searched by their values at the
   breakpoints, one product with the weights for each (`rectified_lines`), and in integers where all
   weights are integers of few digits (`integer_lines`). Where coincidences would send many intervals
-  to integers of any size, and for transformers, the core splits intervals (`core_lines`).
+  to integers of any size, and for transformers, the core splits intervals (`core_lines`). Groups of
+  24 forms and more are split by their upper envelope, found by sorting, so that a head of N keys
+  costs N log N.
 * Dimension 2, `planar`: a polygon is a cyclic list of edges, and clipping it is compiled. Groups of
   24 forms and more are walked from one winner to the next, so that a cell among thousands of keys
   costs little more than one among few.

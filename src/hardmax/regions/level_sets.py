@@ -4,9 +4,9 @@ On each cell the output is affine, so its level set there is a slice of the clos
 hyperplane. A hard transformer jumps, and its decision boundary also runs along walls where the
 output passes the value without taking it: these pieces are found from the neighbours.
 
-Which cells have a piece is read from the output at their vertices, in floats with proven bounds, for
-all cells at once. What these leave open is decided in integers, and so are the pieces, when they are
-asked for.
+The output at the vertices of all cells tells which of them have a piece, in floats with proven
+bounds. What these leave open is decided in integers; the pieces are made in integers when they are
+first asked for.
 """
 
 from dataclasses import dataclass, field
@@ -26,7 +26,7 @@ from hardmax.models.argmax import AffineMap
 from hardmax.regions._search.plane_domains import planar_domain
 from hardmax.regions.cell_rows import ExactLayers
 from hardmax.regions.partition import Partition
-from hardmax.typing import AnyArray, BoolArray, FloatArray, IntArray
+from hardmax.typing import BoolArray, FloatArray, IntArray
 
 ABOVE, BELOW, CROSSED, OPEN = 1, -1, 0, 2
 """What floats say of the output on a closed cell: more than the value, less, both; or nothing."""
@@ -138,7 +138,7 @@ def level_set(
 
 
 def cell_sides(partition: Partition, reading: AffineMap) -> IntArray:
-    r"""Say for each cell where an output lies on its closure: above zero, below it, or on both sides.
+    r"""Say for each closed cell whether an output is above zero, below it, or takes both signs.
 
     A coefficient of the stored map is off by at most its radius $r$, a vertex by $\rho$ in each
     coordinate. So the output at a vertex $v$, computed with $n$ products, is off by at most

@@ -85,7 +85,7 @@ class SpatialPath(ExactPath):
         has_chain = self._has_chain(layer, group)
         if not has_chain and self._orders(layer, group):
             return
-        # What a chain leaves open are ends of the cell, which better forms would leave open as well.
+        # A chain leaves only the ends of the cell open; better forms would not help there.
         rows = self.scores(layer, refresh=not has_chain).rows
         whole = self.exact_cell(cell, refresh=not has_chain)
         rivals = self._neighbours(layer, group, whole) if has_chain else self._all(layer, group)
@@ -148,7 +148,7 @@ class SpatialPath(ExactPath):
             form = (*(int(later - earlier) for later, earlier in pairs), 0)
             return [sign_at(form, vertex) for vertex in whole.vertices]
 
-        # Forms before the first one are exceeded by the next one, those after the last by the former.
+        # Forms before the first are exceeded by the next one, those after the last by the former.
         steps = range(len(chain) - 1)
         first = bisect_left(steps, True, key=lambda step: min(signs(step)) < 0)
         last = bisect_left(steps, True, key=lambda step: max(signs(step)) <= 0)
