@@ -537,9 +537,11 @@ size_t hm_network_size(const int64_t* integers, int64_t n_integers, const double
     return arena.used;
 }
 
-int32_t hm_network_init(void* memory, const int64_t* integers, const double* numbers) {
+int32_t hm_network_init(void* memory, const int64_t* integers, const double* numbers,
+                        const int32_t* is_stopped) {
     Arena arena{static_cast<char*>(memory)};
-    const Network& network = *read_network({integers, numbers}, arena);
+    const Network& network = *read_network({integers, numbers}, arena, is_stopped);
+    if (network.n_layers < 0) return -1;
     for (int l = 0; l < network.n_layers; l++)
         if (!network.layers[l].is_distinct) return 0;
     return 1;
@@ -600,7 +602,7 @@ void hm_search_recompose(void* search, int32_t layer) {
 }
 
 int32_t hm_search_run(void* search, hm_cells* cells, int64_t limit, int64_t budget,
-                      const int32_t* is_wanted, int64_t counts[4]) {
+                      const int32_t* is_wanted, int64_t counts[4], const int32_t* is_stopped) {
     Cells found{cells->room_cells,       cells->room_vertices, cells->room_facets,
                 cells->room_ties,        cells->n_cells,       cells->n_vertices,
                 cells->n_facets,         cells->n_ties,        cells->n_broken,
@@ -610,7 +612,9 @@ int32_t hm_search_run(void* search, hm_cells* cells, int64_t limit, int64_t budg
                 cells->tie_ends,         cells->ties,          cells->blurs,
                 cells->bit_signatures};
     const int status =
-        with_search(search, [&](auto& s) { return run(s, found, limit, budget, is_wanted); });
+        with_search(search, [&](auto& s) {
+            return run(s, found, limit, budget, is_wanted, is_stopped);
+        });
     cells->n_cells = found.n_cells, cells->n_vertices = found.n_vertices;
     cells->n_facets = found.n_facets, cells->n_ties = found.n_ties;
     cells->n_broken = found.n_broken;

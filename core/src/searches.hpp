@@ -10,7 +10,8 @@
 
 #define HM_SEARCH(where, Kind)                                                      \
     where template int run(Search<Kind>&, Cells&, std::int64_t limit, std::int64_t, \
-                           const std::int32_t* is_wanted);                          \
+                           const std::int32_t* is_wanted,                           \
+                           const std::int32_t* is_stopped);                         \
     where template bool detail::improve(Search<Kind>&);                             \
     where template void compose_scores(Path<Search<Kind>::dim>&, int layer);        \
     where template void compose_stream(Path<Search<Kind>::dim>&, int layer);

@@ -55,10 +55,11 @@ HM_API int32_t hm_float_environment(void);
 /* Networks: see `Packed` in network.hpp. The first takes the lengths of the arrays, and returns 0 if
  * they are not a network (see `is_network`); the second is for arrays that the first has accepted, and
  * returns whether it is certain that the forms of a group differ, but for those that are said to
- * coincide. */
+ * coincide; or -1 if another thread has set `is_stopped`, which may be null, before all was read. */
 HM_API size_t hm_network_size(const int64_t* integers, int64_t n_integers, const double* numbers,
                               int64_t n_numbers);
-HM_API int32_t hm_network_init(void* network, const int64_t* integers, const double* numbers);
+HM_API int32_t hm_network_init(void* network, const int64_t* integers, const double* numbers,
+                               const int32_t* is_stopped);
 
 enum { HM_EDGE_NUMBERS = 12 };
 
@@ -139,10 +140,12 @@ typedef struct {
     double* blurs;
     uint8_t* bit_signatures; /* one of the three: see `Cells` in cells.hpp */
 } hm_cells;
-/* It ends early, as if the budget were spent, where another thread sets `is_wanted`. At its end it
- * writes `hm_search_counts`. */
+/* It ends early, as if the budget were spent, where another thread sets `is_wanted`. Where another thread
+ * sets `is_stopped`, which may be null, it does not finish its step: the stack is as before it. At its end
+ * it writes `hm_search_counts`. */
 HM_API int32_t hm_search_run(void* search, hm_cells* cells, int64_t limit, int64_t budget,
-                             const int32_t* is_wanted, int64_t counts[4]);
+                             const int32_t* is_wanted, int64_t counts[4],
+                             const int32_t* is_stopped);
 
 /* One of the columns of cells: which pointer it is, in bytes from the beginning of hm_cells; what has a
  * row, 0 cells, 1 vertices, 2 facets, 3 ties; how many rows of zeros come before the pointer; the bytes of a

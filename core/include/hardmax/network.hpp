@@ -369,7 +369,9 @@ inline Layer read_layer(Packed& packed, Arena& arena) {
 }  // namespace detail
 
 // Lay a network out in an arena; without memory behind it, only add up what it needs.
-inline Network* read_network(Packed packed, Arena& arena) {
+// If another thread sets `is_stopped`, it ends early, and the number of layers is -1.
+inline Network* read_network(Packed packed, Arena& arena,
+                             const std::int32_t* is_stopped = nullptr) {
     Network* network = arena.take<Network>(1);
     Network sizes;
     sizes.n_layers = packed.next(), sizes.dim_stream = packed.next();
@@ -377,6 +379,10 @@ inline Network* read_network(Packed packed, Arena& arena) {
     sizes.most_rows = sizes.dim_stream;
     int first_form = 0;
     for (int i = 0; i < sizes.n_layers; i++) {
+        if (is_stopped != nullptr && __atomic_load_n(is_stopped, __ATOMIC_RELAXED) != 0) {
+            network->n_layers = -1;
+            return network;
+        }
         Layer layer = detail::read_layer(packed, arena);
         layer.first_group = sizes.n_groups, layer.first_form = first_form;
         sizes.n_groups += layer.n_groups;

@@ -69,7 +69,11 @@ struct Search {
     bool counts_at_once;  // cells of the last layer may be counted without making them
     bool is_precise;      // the vertices of the cell on top have been set by the caller
     std::int64_t n_cells;
+    const std::int32_t* is_stopped;  // set by another thread when time is up; may be null
 
+    bool must_stop() const {
+        return is_stopped != nullptr && __atomic_load_n(is_stopped, __ATOMIC_RELAXED) != 0;
+    }
     Item<Place>& top() { return items[n_items - 1]; }
     int* winners_of(int item) { return winners + std::size_t(item) * path.network->most_groups; }
 };
@@ -380,6 +384,7 @@ int split_by_units(Search<Kind>& s, Cells& cells) {
     while (true) {
         auto& item = s.top();
         if (item.position == frame.n_pending) return kOngoing;
+        if (s.must_stop()) return kBudget;
         const std::uint64_t open = find_open_units(s, frame);
         if (open == 0) continue;
         if (count_at_once(s, frame, open)) return kOngoing;
@@ -421,7 +426,13 @@ int split_by_units(Search<Kind>& s, Cells& cells) {
     }
 }
 
-enum PartStatus : int { kPartFound = 1, kPartEmpty = 0, kPartUnclear = -1, kPartFull = -2 };
+enum PartStatus : int {
+    kPartFound = 1,
+    kPartEmpty = 0,
+    kPartUnclear = -1,
+    kPartFull = -2,
+    kPartStopped = -3,  // time is up; the stack is as it was
+};
 
 // Cut a part down to where one form wins.
 //
@@ -442,6 +453,7 @@ int winning_part(Search<Kind>& s, const GroupSplit<Kind>& split, typename Kind::
     Form<Kind::dim> g;
     std::uint64_t is_exceeded = 0;
     for (int r = 0; r < count; r++) {
+        if (s.must_stop()) return kPartStopped;
         if (r % kLanes == 0)
             is_exceeded = s.cells.exceeded_on(part, split.frame.scores, s.contest, w, r, count);
         if (r == w || (is_exceeded >> r % kLanes & 1)) continue;
@@ -509,6 +521,7 @@ int walk_group(Search<Kind>& s, const GroupSplit<Kind>& split, int count) {
         if (!has_room_for_part(s, parts, count)) return kStackFull;
         const int m = s.cells.walked_to(q);
         auto part = s.cells.begin(item.place, parts.end, count);
+        if (s.must_stop()) return kBudget;
         const int status = s.cells.walked_part(split, part, m, s.counts);
         if (status == kPartUnclear) return kUnclear;
         if (status == kPartFull) return kStackFull;
@@ -602,6 +615,7 @@ int split_by_group(Search<Kind>& s) {
         if (!has_room_for_part(s, parts, count)) return kStackFull;
         auto part = s.cells.begin(item.place, parts.end, count);
         const int status = winning_part(s, split, part, m, count);
+        if (status == kPartStopped) return kBudget;
         if (status == kPartUnclear) return kUnclear;
         if (status == kPartFull) return kStackFull;
         if (status != kPartEmpty) note_part(s, parts, part, s.contest.form[m] - first);
@@ -665,10 +679,11 @@ int step(Search<Kind>& s, Cells& cells) {
 }  // namespace detail
 
 // Go on splitting until something has to be done outside, or another thread wants some of the work;
-// return what.
+// return what. Where time is up, a step that takes long is abandoned, and leaves the stack as it was.
 template <class Kind>
 int run(Search<Kind>& s, Cells& cells, std::int64_t limit, std::int64_t budget,
-        const std::int32_t* is_wanted) {
+        const std::int32_t* is_wanted, const std::int32_t* is_stopped) {
+    s.is_stopped = is_stopped;
     s.counts_at_once = !s.stores && limit < 0;
     for (; budget > 0; budget--) {
         if (s.n_items == 0) return kDone;

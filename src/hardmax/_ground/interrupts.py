@@ -3,8 +3,10 @@
 import _signal  # type: ignore[import-not-found]  # what `signal` wraps, in a tenth of its time
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, TypeVar
 
+from hardmax._ground.deadlines import TimeIsUp, no_time_limit
 from hardmax.errors import Interrupted
 
 Found = TypeVar("Found")
@@ -86,7 +88,7 @@ interrupts_named = InterruptsNamed()
 
 
 def packed_when_done(work: Callable[[], bool], pack: Callable[[bool], Found]) -> Found:
-    """Search, then pack what was found, also where Ctrl-C ends the search.
+    """Search, then pack what was found, also where Ctrl-C or a time limit ends the search.
 
     Args:
         work: A function that searches, and returns whether the search is complete.
@@ -109,12 +111,12 @@ def packed_when_done(work: Callable[[], bool], pack: Callable[[bool], Found]) ->
     is_complete = False
     found: list[Found] = []
     try:
-        with interrupts_named:
+        with interrupts_named, suppress(TimeIsUp):
             is_complete = work()
-        with held_interrupts():
+        with held_interrupts(), no_time_limit():
             found.append(pack(is_complete))
     except KeyboardInterrupt:
-        with held_interrupts(deliver=False):
+        with held_interrupts(deliver=False), no_time_limit():
             partial = found[0] if found else pack(is_complete)
             raise Interrupted("the search was interrupted", partial) from None
     return found[0]

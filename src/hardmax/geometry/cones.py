@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 from flint import fmpq, fmpz, fmpz_mat
 
+from hardmax._ground.deadlines import check_time
 from hardmax.errors import DtypeError, ShapeMismatchError
 from hardmax.geometry._hulls.nearest_points import CONTAINED, SEPARATED, nearest_point
 from hardmax.typing import FloatArray, IntArray, WideArray
@@ -63,6 +64,7 @@ def exact_nearest_point(rows: WideArray, start: list[int]) -> NearestPoint:
     table = rows.tolist()
     support, weights = _select_independent(table, start or [0])
     while True:
+        check_time()
         support, weights = _project(table, support, weights)
         point = _combine(table, support, weights)
         if not any(point):
@@ -90,6 +92,7 @@ def _project(
     """Run the minor cycles: move to the nearest point of the hull of a subset of active rows."""
     current = [fmpq(w, sum(weights)) for w in weights]
     while True:
+        check_time()
         lifts = fmpz_mat([[1, *table[i]] for i in support])
         ones = fmpz_mat([[1]] * len(support))
         solution = (lifts * lifts.transpose()).solve(ones).entries()

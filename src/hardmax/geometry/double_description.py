@@ -18,6 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 from flint import fmpz_mat, nmod_mat
 
+from hardmax._ground.deadlines import check_time
 from hardmax.errors import DtypeError, ShapeMismatchError
 from hardmax.exact.integer_vectors import (
     Vector,
@@ -110,6 +111,7 @@ def cone_generators(rows: WideArray) -> ConeGenerators:
     same = [first.setdefault(primitive(row), i) for i, row in enumerate(integers)]
     incidence = np.zeros((len(sparse.rays), n_rows), dtype=np.bool_)
     for k, tight in enumerate(sparse.tight):
+        check_time()
         incidence[k, list(tight)] = True
     incidence = incidence[:, same]
     incidence[:, [i for i, row in enumerate(integers) if not any(row)]] = True
@@ -237,6 +239,7 @@ class _GrowingCone:
 
     def insert(self, i: int) -> None:
         """Intersect with the half-space of row `i`."""
+        check_time()
         row = self.rows[i]
         signs = self._signs(row)
         below = np.flatnonzero(signs < 0).tolist()
@@ -249,6 +252,7 @@ class _GrowingCone:
         born: list[tuple[Vector, set[int]]] = []
         value: dict[int, int] = {}
         for k in below:
+            check_time()
             value[k] = dot(row, self.vectors[k])
             for m in self._candidates(k):
                 if signs[m] <= 0:

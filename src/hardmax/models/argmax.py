@@ -7,7 +7,7 @@ engines know nothing else about a model.
 Affine maps between the layers are kept in floats, with radii, and in integers.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import accumulate, chain
@@ -17,6 +17,7 @@ import numpy as np
 from flint import fmpz, fmpz_mat
 
 from hardmax._ground.arguments import KeptArrays, Sizes, integer, owned
+from hardmax._ground.deadlines import check_time
 from hardmax._ground.display import html_card, short_repr
 from hardmax._ground.pickling import WithoutCaches, quickly_cached
 from hardmax.errors import ArgumentError
@@ -27,6 +28,8 @@ from hardmax.typing import BoolArray, FloatArray, IntArray
 
 _MOST_KEPT = 1 << 23
 """An integer takes several times the memory of a float; more of them are not kept."""
+_MOST_AT_ONCE = 1 << 19
+"""How many weights become integers between two looks at the clock: about half a second."""
 
 
 _AFFINE_MAP = KeptArrays(("weight", ("dim_in", "dim_out")), ("bias", ("dim_out",)))
@@ -108,19 +111,36 @@ class AffineMap(WithoutCaches):
         n_columns = rows.ncols()
         if self.is_identity:
             return fmpz_mat(self.dim_out, n_columns, rows.entries()[:-n_columns]), 0
-        if self.weight.size <= _MOST_KEPT:
+        if self.weight.size <= _MOST_AT_ONCE:
             matrix, exponent = self.exact
             return matrix * rows, exponent
-        step = max(1, _MOST_KEPT // self.dim_in)
         products = []
-        for i in range(0, self.dim_out, step):
-            table = np.column_stack([self.weight[:, i : i + step].T, self.bias[i : i + step]])
-            matrix, exponent = integer_matrix(table)
-            products.append((matrix * rows, exponent))
+        for part, exponent in self._exact_parts():
+            products.append((part * rows, exponent))
+            check_time()
         lowest = min(exponent for _, exponent in products)
         scaled = (product * fmpz(1 << (e - lowest)) for product, e in products)
         entries = [entry for part in scaled for entry in part.entries()]
         return fmpz_mat(self.dim_out, n_columns, entries), lowest
+
+    def _exact_parts(self) -> Iterator[tuple[fmpz_mat, int]]:
+        """Yield some rows of `exact` after the other, each part on a scale of its own."""
+        step = max(1, _MOST_AT_ONCE // self.dim_in)
+        kept = self._kept_parts if self.weight.size <= _MOST_KEPT else {}
+        for i in range(0, self.dim_out, step):
+            part = kept.get(i)
+            if part is None:
+                columns = slice(i, i + step)
+                table = np.column_stack([self.weight[:, columns].T, self.bias[columns]])
+                part = integer_matrix(table)
+                if self.weight.size <= _MOST_KEPT:
+                    kept[i] = part
+            yield part
+
+    @quickly_cached
+    def _kept_parts(self) -> dict[int, tuple[fmpz_mat, int]]:
+        """Those of `_exact_parts` that were made before, by their first row."""
+        return {}
 
     def hashed_parts(self) -> dict[str, object]:
         """What a fingerprint reads: of an identity its dimension."""
@@ -448,10 +468,10 @@ class ArgmaxLayer(WithoutCaches):
     @cached_property
     def exact_blocks(self) -> tuple[list[fmpz_mat], int]:
         """For each block the slopes and offsets as integers, all on one scale."""
-        tables = [
-            integer_matrix(np.column_stack([block.slopes, block.offsets]))
-            for block in self.form_blocks
-        ]
+        tables = []
+        for block in self.form_blocks:
+            check_time()
+            tables.append(integer_matrix(np.column_stack([block.slopes, block.offsets])))
         lowest = min(exponent for _, exponent in tables)
         return [matrix * fmpz(1 << (e - lowest)) for matrix, e in tables], lowest
 

@@ -26,6 +26,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, overload
 
 from hardmax._ground.arguments import integer, number
+from hardmax._ground.deadlines import TimeIsUp, no_time_limit, time_limit
 from hardmax._ground.interrupts import interrupts_named
 from hardmax._ground.workers import n_workers
 from hardmax.errors import ArgumentError, Interrupted
@@ -117,7 +118,8 @@ def enumerate_regions(
         count_only: Whether to count without storing anything.
         exact: Whether to decide in integers alone, without floats first. The result is the same.
         max_cells: Stop after this many cells; of a `GraphNetwork`, pieces of one class.
-        max_seconds: Stop after this time.
+        max_seconds: Stop within a second of this time, whatever has been found. It includes the
+            preparation of the model and the domain for the search.
         workers: How many threads search, in two to seven dimensions and of a `GraphNetwork` (see
             `set_workers`); the result does not depend on it.
         store: A folder, in two to seven dimensions. Cells are written to it as they are found, and
@@ -151,20 +153,44 @@ def enumerate_regions(
         >>> enumerate_regions(net, WholeSpace(2), max_cells=3, exact=True).n_cells
         at least 3
     """
-    given = read_model(model)
+    if max_seconds is not None:
+        max_seconds = number("max_seconds", max_seconds, at_least=0.0)
+    # Time counts from here, while the model and the domain are read too.
+    with time_limit(max_seconds):
+        return _enumerate(
+            model, domain, bool(count_only), exact, max_cells, max_seconds, workers, store, executor
+        )
+
+
+def _enumerate(
+    model: Any,
+    domain: Any,
+    count_only: bool,
+    exact: bool,
+    max_cells: int | None,
+    max_seconds: float | None,
+    workers: int | None,
+    store: str | os.PathLike[str] | None,
+    executor: "Workers | None",
+) -> Partition | GraphPartition:
+    """Choose an engine, within a time limit, and search."""
+    with no_time_limit():
+        given = read_model(model)
     is_plain = not exact and store is None and executor is None
     is_graph = isinstance(given, GraphNetwork) and is_plain
     if is_graph and getattr(read_domain(domain), "dim", 3) <= 2:
-        return explore_graph(given, domain, max_cells, max_seconds, n_workers(workers))
+        return explore_graph(given, domain, max_cells, n_workers(workers))
     try:
-        network = read_network(given)
-        where = charted(domain, network.dim_in)
-        refuse_outside(given, where)
-        limits: dict[str, Any] = {"count_only": bool(count_only)}
+        # Without these there is no partition to return.
+        with no_time_limit():
+            network = read_network(given)
+            where = charted(domain, network.dim_in)
+            refuse_outside(given, where)
+        limits: dict[str, Any] = {"count_only": count_only}
         if max_cells is not None:
             limits["max_cells"] = integer("max_cells", max_cells, at_least=0)
         if max_seconds is not None:
-            limits["max_seconds"] = number("max_seconds", max_seconds, at_least=0.0)
+            limits["max_seconds"] = max_seconds
         n_threads = n_workers(workers, executor)
     except KeyboardInterrupt:
         raise Interrupted("the search was interrupted before it began") from None
@@ -229,6 +255,8 @@ def _searched(
             return packed(_search_of(engine)(network, where, **limits))
     except Interrupted as stop:
         partial = packed(stop.partial)
+    except TimeIsUp:
+        return packed(nothing_found(network.n_groups))
     except KeyboardInterrupt:
         partial = packed(nothing_found(network.n_groups))
     raise Interrupted(
@@ -272,4 +300,5 @@ def _along_a_line(
     cells = spatial.explore(network, line, **limits)
     if limits["count_only"] or not cells.is_complete:
         return cells
-    return core_lines.ordered_cells(network, line, cells)
+    with no_time_limit():
+        return core_lines.ordered_cells(network, line, cells)

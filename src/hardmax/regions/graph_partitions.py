@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from hardmax._ground.arguments import integer, number
+from hardmax._ground.arguments import integer
 from hardmax._ground.display import counted, html_card
 from hardmax._ground.progress import Progress, track
 from hardmax.errors import ArgumentError, IncompleteError, Interrupted
@@ -247,7 +247,6 @@ def explore_graph(
     model: GraphNetwork,
     domain: Any,
     max_cells: int | None,
-    max_seconds: float | None,
     n_threads: int,
 ) -> GraphPartition:
     """Find the cells of a network on a bounded domain of dimension 1 or 2 (`enumerate_regions`)."""
@@ -255,8 +254,6 @@ def explore_graph(
     limits: dict[str, Any] = {}
     if max_cells is not None:
         limits["max_pieces"] = integer("max_cells", max_cells, at_least=1)
-    if max_seconds is not None:
-        limits["max_seconds"] = number("max_seconds", max_seconds, at_least=0.0)
     sides, corners = domain_sides(where)
     reach = bound_of(x for corner in corners for x in corner)
     network = with_decision(model)

@@ -164,7 +164,7 @@ function pack(engine, network, classes) {
     given = engine.putLongs(integers);
   const nBytes = core.hm_network_size(given, BigInt(integers.length), at, BigInt(n));
   const memory = engine.take(acceptedSize(nBytes));
-  return { at: memory, isDistinct: core.hm_network_init(memory, given, at) !== 0 };
+  return { at: memory, isDistinct: core.hm_network_init(memory, given, at, 0) !== 0 };
 }
 
 // Sets of two or more forms of one group that coincide whatever comes before: the scores as forms of
@@ -481,6 +481,7 @@ export class Search {
         BigInt(budget),
         this.never,
         this.counts,
+        0,
       );
       if (status === DONE) return true;
       if (status === CELL_LIMIT) return false;

@@ -9,6 +9,7 @@ import queue
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextvars import copy_context
 from ctypes import (
     CFUNCTYPE,
     POINTER,
@@ -21,7 +22,7 @@ from ctypes import (
     cast,
 )  # fmt: skip
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import pairwise
 from operator import mul
 from typing import Any, NamedTuple
@@ -31,6 +32,7 @@ import numpy as np
 from hardmax._core.library import core
 from hardmax._core.memory import GrowingArray, address
 from hardmax._ground.arguments import prepare_array
+from hardmax._ground.deadlines import deadline_within
 from hardmax._ground.display import html_card, short_repr
 from hardmax._ground.interrupts import packed_when_done
 from hardmax.regions._graphs.cell_forms import CellForms
@@ -393,7 +395,6 @@ def explore(
     *,
     n_threads: int = 1,
     max_pieces: int | None = None,
-    max_seconds: float | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> Pieces:
     """Find all pieces; with a bound on their number in one thread.
@@ -402,13 +403,12 @@ def explore(
         make_search: Makes the search of one thread.
         n_threads: How many threads search at most.
         max_pieces: Stop after so many pieces.
-        max_seconds: Stop after this time.
         progress: Told how many pieces are new every now and then.
 
     Raises:
         Interrupted: On Ctrl-C; its `partial` are the pieces so far.
     """
-    stop = np.inf if max_seconds is None else time.monotonic() + max_seconds
+    stop = deadline_within(None)
     most = np.inf if max_pieces is None else max_pieces
     n_threads = n_threads if max_pieces is None else 1
     searches = [make_search()]
@@ -444,7 +444,9 @@ def explore(
                             searches.append(make_search())
                             idle.put(searches[-1])
                         n = int(min(_JOB, most - n_pieces))
-                        running.add(pool.submit(do, *waiting.pop(), n))
+                        # Each job has a copy of the context, and with it the time limit.
+                        job = partial(do, *waiting.pop(), n)
+                        running.add(pool.submit(copy_context().run, job))
                     if not running:
                         return not waiting
                     done, running = wait(running, return_when=FIRST_COMPLETED)

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from hardmax._ground.deadlines import deadline_within
 from hardmax._ground.interrupts import held_interrupts, packed_when_done
 from hardmax._ground.pickling import WithoutCaches
 from hardmax._ground.progress import Progress, track
@@ -207,7 +208,7 @@ def explore(
         raise ArgumentError(f"`domain` must have dimension 1; got {line.dim}.")
     search = LineSearch(network, line, exact, count_only)
     collected = _Collector(search)
-    start = time.monotonic()
+    deadline = deadline_within(max_seconds)
 
     def work() -> bool:
         bar: Progress[int] = track(0, "cells")
@@ -220,7 +221,7 @@ def explore(
                 if room:
                     collected.add(room if isinstance(found, int) else found[:room])
                 progress.advance(room)
-                late = max_seconds is not None and time.monotonic() - start > max_seconds
+                late = time.monotonic() > deadline
                 tedious = most_exact is not None and search.n_exact > most_exact
                 if room < n_found or late or tedious:
                     return False

@@ -11,6 +11,7 @@ import numpy as np
 
 from hardmax._core.library import accepted_size, core
 from hardmax._core.memory import Memory, give_back, spare_block
+from hardmax._ground.deadlines import check_time
 from hardmax.models._arithmetic.normed_maps import spectral_bound
 from hardmax.models.argmax import AffineMap, ArgmaxNetwork
 from hardmax.typing import FloatArray, IntArray
@@ -54,6 +55,7 @@ class PackedMaps:
         records = (_MapRecord * len(maps))()
         self._kept = []
         for record, one in zip(records, maps, strict=True):
+            check_time()
             rows, record.rows = _rows(one)
             record.n_in, record.n_out = one.weight.shape
             self._kept.append(rows)
@@ -66,6 +68,7 @@ class PackedMaps:
 
 def _tighten(record: _MapRecord, affine: AffineMap) -> None:
     """Bound the spectral norm of a map better, by products with its transpose."""
+    check_time()
     if record.sigma == record.frobenius:
         record.sigma = min(spectral_bound(affine.weight, record.frobenius), record.frobenius)
 

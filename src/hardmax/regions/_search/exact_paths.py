@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from hardmax._ground.deadlines import check_time
 from hardmax.exact.decisions import Decisions
 from hardmax.models._arithmetic.recomposition import RationalForms, layer_output, layer_scores
 from hardmax.models.argmax import ArgmaxNetwork
@@ -75,8 +76,12 @@ class ExactPath:
                 del kept[known:]
         signature = self.search.signature()
         for i in range(known, layer + 1):
-            self._streams.append(self._stream(i, signature))
-            self._scores.append(layer_scores(self.network.layers[i], self._streams[i]))
+            check_time()
+            stream = self._stream(i, signature)
+            check_time()
+            scores = layer_scores(self.network.layers[i], stream)
+            self._streams.append(stream)
+            self._scores.append(scores)
             self._versions.append(versions[i])
             self._is_refreshed.append(False)
         for i in range(layer + 1 if refresh else 0):

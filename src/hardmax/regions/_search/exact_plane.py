@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from hardmax._ground.deadlines import check_time
 from hardmax.errors import RecordFormatError
 from hardmax.exact.rounding import TINY, enclosed_quotient
 from hardmax.models._arithmetic.recomposition import RationalForms, chart_forms
@@ -240,6 +241,7 @@ class PlanarPath(ExactPath):
             for k, rival in enumerate(members):
                 if rival == winner:
                     continue
+                check_time()
                 self.decisions.record(rational=len(part))
                 part = clipped(part, _less(rows[winner], rows[rival]), name(i, k), -1)
                 if not part:

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from hardmax._ground.deadlines import check_time
 from hardmax.exact.integer_vectors import wide_rows
 from hardmax.models._arithmetic.recomposition import RationalForms, chart_forms
 from hardmax.models.argmax import ArgmaxNetwork
@@ -185,6 +186,7 @@ class SpatialPath(ExactPath):
             names = list(walls)
             ties: list[int] = []
             for rival in rivals[winner]:
+                check_time()
                 assert part is not None
                 self.decisions.record(rational=len(part.vertices))
                 pairs = zip(rows[winner], rows[rival], strict=True)

@@ -1,6 +1,7 @@
 """A network as the compiled core reads it: packed once, immutable, shared by all searches."""
 
 from array import array
+from ctypes import addressof
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -10,6 +11,7 @@ import numpy as np
 from hardmax._core.library import accepted_size, core
 from hardmax._core.memory import Memory, address
 from hardmax._ground.arguments import bytes_of
+from hardmax._ground.deadlines import TimeIsUp, check_time, stop_flag
 from hardmax.models.argmax import AffineMap, ArgmaxLayer, ArgmaxNetwork
 from hardmax.regions._search.coincidences import coinciding_means, standing_classes
 from hardmax.regions.cells import form_starts, group_layers
@@ -99,6 +101,7 @@ def _pack(network: ArgmaxNetwork, classes: list[list[list[int]]]) -> tuple[Memor
     integers: list[int] = [len(network.layers), network.embedding.dim_out]
     numbers: list[AnyArray] = []
     for layer, sets in zip(network.layers, classes, strict=True):
+        check_time()
         _pack_layer(layer, sets, integers, numbers)
     _pack_map(network.readout, integers, numbers)
     packed, flat = array("q", integers), bytes_of(numbers, bytearray())
@@ -106,7 +109,11 @@ def _pack(network: ArgmaxNetwork, classes: list[list[list[int]]]) -> tuple[Memor
     at, there = packed.buffer_info()[0], address(flat)
     n_bytes = accepted_size(library.hm_network_size(at, len(packed), there, n_numbers))
     memory = Memory(n_bytes)
-    return memory, n_numbers, bool(library.hm_network_init(memory.address, at, there))
+    stop = stop_flag()
+    are_distinct = library.hm_network_init(memory.address, at, there, addressof(stop))
+    if are_distinct < 0:
+        raise TimeIsUp
+    return memory, n_numbers, bool(are_distinct)
 
 
 def _pack_layer(

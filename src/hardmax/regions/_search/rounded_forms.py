@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from hardmax._ground.deadlines import check_time
 from hardmax.exact.dyadic import lowest_bits
 from hardmax.exact.rounding import enclosed_quotient
 from hardmax.models._arithmetic.recomposition import RationalForms
@@ -60,6 +61,7 @@ def rounded_forms(forms: RationalForms, rows: list[list[Any]], scale: float) -> 
     up, down = unit(forms)
     block = np.zeros((forms.matrix.ncols() + 1, len(rows)))
     for i, row in enumerate(rows):
+        check_time()
         quotients = [enclosed_quotient(x * up, down) for x in row]
         block[:-1, i] = [value for value, _ in quotients]
         slopes = max(error for _, error in quotients[:-1])
@@ -73,6 +75,7 @@ def doubled_forms(forms: RationalForms, rows: list[list[Any]], scale: float) -> 
     n_columns = forms.matrix.ncols()
     block = np.zeros((2 * n_columns + 1, len(rows)))
     for i, row in enumerate(rows):
+        check_time()
         radius = 0.0
         for k, x in enumerate(row):
             high = enclosed_quotient(x * up, down)[0]

@@ -10,6 +10,7 @@ would have found. The compiled search does not hold the interpreter's lock.
 import time
 from collections import deque
 from collections.abc import Callable
+from contextvars import copy_context
 from ctypes import c_int32
 from functools import cached_property, partial
 from threading import Condition, Thread
@@ -19,6 +20,7 @@ import numpy as np
 
 from hardmax._core.library import core
 from hardmax._ground.arguments import integer, number
+from hardmax._ground.deadlines import TimeIsUp, deadline_within
 from hardmax._ground.interrupts import held_interrupts, packed_when_done
 from hardmax._ground.progress import track
 from hardmax.exact.decisions import Decisions
@@ -276,7 +278,7 @@ class Run:
 
     def work(self, limits: Limits, progress: bool) -> bool:
         """Search until done or stopped; say whether everything was searched."""
-        deadline = None if limits.seconds is None else time.monotonic() + limits.seconds
+        deadline = deadline_within(limits.seconds)
         began = time.perf_counter()
         status = self.go_on(limits.cells, self.first_budget)
         if status == DONE:
@@ -289,7 +291,7 @@ class Run:
         return explored_text(self.measure_left(), self.domain.volume())
 
     def _work(
-        self, limits: Limits, deadline: float | None, advance: Any, began: float, status: int
+        self, limits: Limits, deadline: float, advance: Any, began: float, status: int
     ) -> bool:
         """Go on after the first slice, which began at some time and ended with some status."""
         budget, shown, steps = self.first_budget, 0, 0
@@ -301,7 +303,7 @@ class Run:
                 return status == DONE
             steps += budget if status == BUDGET else 1
             if status == BUDGET:
-                left = SLICE_S if deadline is None else max(deadline - time.monotonic(), 1e-4)
+                left = max(deadline - time.monotonic(), 1e-4)
                 budget = next_budget(budget, time.perf_counter() - began, min(left, SLICE_S))
             else:
                 self.make_way(status)
@@ -309,7 +311,7 @@ class Run:
             shown = self.n_found
             # Who resumes it repeats a step or two: with fewer than these nothing would be done.
             has_begun = steps >= _LEAST_STEPS or shown > 0
-            if has_begun and deadline is not None and time.monotonic() >= deadline:
+            if has_begun and time.monotonic() >= deadline:
                 return False
             began = time.perf_counter()
             status = self.go_on(limits.cells, budget)
@@ -392,7 +394,11 @@ def share(
     """
     team = _Team(runs, begin, is_wanted, max_seconds, progress)
     core()  # Loaded by one thread, not by several at once.
-    threads = [Thread(target=team.work, daemon=True) for _ in range(workers - 1)]
+    # Each thread has a copy of the context, and with it the time limit.
+    threads = [
+        Thread(target=copy_context().run, args=(team.work,), daemon=True)
+        for _ in range(workers - 1)
+    ]
     # An interrupt in `join` would make a thread that still runs look as if it had ended.
     with held_interrupts() as interrupt, track(iter(()), "cells") as bar:
         shown, due = 0, time.monotonic() + SLICE_S
@@ -432,7 +438,7 @@ class _Team:
         self._begin = begin
         self._progress = progress
         self._is_wanted = is_wanted
-        self._deadline = None if max_seconds is None else time.monotonic() + max_seconds
+        self._deadline = deadline_within(max_seconds)
         self._waiting: deque[list[Task]] = deque()
         self._changed = Condition()
         self._n_busy = 0
@@ -469,6 +475,11 @@ class _Team:
                 with self._changed:
                     self._n_busy -= 1
                     self._changed.notify_all()
+        except TimeIsUp:
+            with self._changed:
+                self.is_complete = False
+                self.is_stopped = True
+                self._changed.notify_all()
         except BaseException as error:
             with self._changed:
                 self.error = self.error or error
@@ -530,8 +541,7 @@ class _Team:
                 run.make_way(status)
             if look_up is not None:
                 look_up()
-            late = self._deadline is not None and time.monotonic() >= self._deadline
-            if self.is_stopped or late:
+            if self.is_stopped or time.monotonic() >= self._deadline:
                 with self._changed:
                     self.is_stopped = True
                     self.is_complete = False

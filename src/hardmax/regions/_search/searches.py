@@ -13,6 +13,7 @@ import numpy as np
 from hardmax._core.library import accepted_size, core
 from hardmax._core.memory import GrowingArray, Memory, address, give_back, spare_block
 from hardmax._ground.arguments import prepare_array
+from hardmax._ground.deadlines import stop_flag
 from hardmax._ground.interrupts import held_interrupts
 from hardmax._ground.pickling import quickly_cached
 from hardmax.regions._search.networks import CoreNetwork
@@ -601,6 +602,7 @@ class CoreSearch:
             library.hm_search_begin(memory.address, n_bytes, *given)
         self._memory, self.address = memory, memory.address
         self.counted = _Counts()
+        self._stop = stop_flag()
         if whole is not None:
             self._push(0, False, *_NOWHERE, addressof(whole))
 
@@ -655,10 +657,11 @@ class CoreSearch:
     def run(self, room: CellsRoom, limit: int, budget: int, is_wanted: c_int32 = NOBODY) -> int:
         """Make at most `budget` steps, find at most `limit` cells in all; return why it stopped.
 
-        Another thread ends it early by setting `is_wanted`.
+        Another thread ends it early by setting `is_wanted`; a time limit that is over abandons the
+        step under way.
         """
         given = addressof(room), limit, budget, addressof(is_wanted), addressof(self.counted)
-        return int(self._core.hm_search_run(self.address, *given))
+        return int(self._core.hm_search_run(self.address, *given, addressof(self._stop)))
 
     def counts(self) -> tuple[int, int, int, int]:
         """Return the cells found, the signs filtered and expanded, the cells on the stack."""

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from hardmax._ground.deadlines import check_time
 from hardmax.errors import ArgumentError
 from hardmax.exact.integer_vectors import primitive, wide_rows
 from hardmax.exact.rounding import enclosed_quotient
@@ -99,18 +100,22 @@ def _first_cell(given: ChartedDomain) -> tuple[ExactCell, bool]:
         generators = cone_generators(wide_rows(rows, given.dim + 1))
         rays = [tuple(int(x) for x in ray) for ray in generators.rays.tolist()]
         if not len(generators.lineality) and all(ray[-1] > 0 for ray in rays):
-            masks = tuple(
-                sum(int(tight) << i for i, tight in enumerate(incidence))
-                for incidence in generators.incidence[:, :-1].tolist()
-            )
+            masks = tuple(map(_mask, generators.incidence[:, :-1].tolist()))
             vertices = tuple((*ray[:-1], *(0,) * given.dim, ray[-1]) for ray in rays)
             return ExactCell(forms, vertices, masks), True
     cell: ExactCell | None = space(given.dim)
     for form in forms:
         assert cell is not None
+        check_time()
         cell = clipped(cell, form)
     assert cell is not None
     return with_facets_only(cell)[0], False
+
+
+def _mask(incidence: list[bool]) -> int:
+    """Return the facets of a vertex as the bits of an integer."""
+    check_time()
+    return sum(1 << i for i, tight in enumerate(incidence) if tight)
 
 
 def _box(forms: tuple[Form, ...], dim: int) -> ExactCell | None:
@@ -146,8 +151,12 @@ def rounded_cell(
     """
     n, n_facets = len(cell.vertices), len(cell.forms)
     n_words = -(-n_facets // 64)
+    vertices = []
+    for vertex in cell.vertices:
+        check_time()
+        vertices.append(rounded_vertex(vertex))
     return SpaceCell(
-        np.array([rounded_vertex(vertex) for vertex in cell.vertices]),
+        np.array(vertices),
         np.array([rounded_form(form) for form in cell.forms]),
         np.array(walls, dtype=np.int32).reshape(n_facets, 4),
         mask_words(cell.masks, n_words).reshape(n, n_words),

@@ -18,6 +18,7 @@ from math import inf, isnan
 from pathlib import Path
 from typing import NamedTuple
 
+from hardmax._ground.deadlines import TimeIsUp, deadline_within
 from hardmax._ground.interrupts import held_interrupts
 from hardmax._ground.progress import track
 from hardmax._ground.records import fingerprint
@@ -108,7 +109,10 @@ def search_into(
         if (path / MANIFEST).exists():
             found = read_manifest(path)
             _refuse_another(path, found, wanted)
-            manifest = recover_shards(path, found, workers)
+            try:
+                manifest = recover_shards(path, found, workers)
+            except TimeIsUp:
+                return
         if manifest.is_complete:
             # A process that was killed at its very end may have left a log, and unfinished files.
             with suppress(OSError):
@@ -117,7 +121,7 @@ def search_into(
                     ManifestLog(path, manifest)
                 clear_unfinished(path)
             return
-        deadline = None if max_seconds is None else time.monotonic() + max_seconds
+        deadline = deadline_within(max_seconds)
         with writing(path):
             log = ManifestLog(path, manifest)
             write_model(path, network)
@@ -149,7 +153,7 @@ class _Team:
         network: ArgmaxNetwork,
         dim: int,
         workers: int,
-        deadline: float | None,
+        deadline: float,
     ) -> None:
         self.log = log
         self._network, self._dim, self._workers = network, dim, workers
@@ -163,7 +167,7 @@ class _Team:
         """Search until nothing is left, or the time is over."""
         # One more than there are workers, so that none waits while a shard is written, unless it
         # would begin late.
-        n_jobs = self._workers + (self._workers > 1 and self._deadline is None)
+        n_jobs = self._workers + (self._workers > 1 and self._deadline == inf)
         # An interrupt while an answer is written down would lose it.
         with (
             held_interrupts() as interrupt,
@@ -185,7 +189,7 @@ class _Team:
             raise TaskError(self._failures())
 
     def _seconds_left(self) -> float:
-        return inf if self._deadline is None else self._deadline - time.monotonic()
+        return self._deadline - time.monotonic()
 
     def _is_over(self) -> bool:
         return self._seconds_left() <= 0.0
@@ -212,6 +216,7 @@ class _Team:
             SHORT_BYTES if is_short else LONG_BYTES,
             is_short,
             -1 if pending.quota is None else pending.quota,
+            seconds_left,
         )
 
     def _collect(self, answers: Iterator[tuple[_Pending, Outcome | Exception]], show: Show) -> None:

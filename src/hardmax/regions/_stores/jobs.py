@@ -1,11 +1,13 @@
 """A part of a search as a job: bytes in, bytes out, in a thread, a process or another machine."""
 
 import io
+from contextlib import suppress
 from ctypes import c_int32
 from functools import lru_cache
 from math import inf, nan
 from typing import Any, NamedTuple
 
+from hardmax._ground.deadlines import TimeIsUp, time_limit
 from hardmax._ground.extras import load_extra
 from hardmax.errors import RecordFormatError
 from hardmax.exact.decisions import Decisions
@@ -36,6 +38,7 @@ class Job(NamedTuple):
         most_bytes: Stop before the cells take more memory.
         is_split: Whether to return what is left in two parts, if there are two.
         quota: Find only so many cells, the first ones of the task; -1 for all.
+        most_seconds: Abandon what is under way after about so many, its preparation included.
     """
 
     model: bytes
@@ -47,6 +50,7 @@ class Job(NamedTuple):
     most_bytes: int
     is_split: bool
     quota: int = -1
+    most_seconds: float = inf
 
 
 class Outcome(NamedTuple):
@@ -74,12 +78,19 @@ class Outcome(NamedTuple):
 
 def advance(job: Job) -> Outcome:
     """Search until the budget is spent, and return the cells, and what is left."""
-    where, search = _prepared(job.model, job.domain, job.engine)
-    stack = None
-    if job.task:
-        stack = read_stack(job.task, search.network, search.dim, search.cell.walls)
-    run = Run(search, stack, c_int32(0), stores=not job.count_only)
-    is_done = run.work(Limits(job.quota, job.seconds, job.most_bytes), progress=False)
+    is_done = False
+    with time_limit(job.most_seconds):
+        try:
+            where, search = _prepared(job.model, job.domain, job.engine)
+            stack = None
+            if job.task:
+                stack = read_stack(job.task, search.network, search.dim, search.cell.walls)
+            run = Run(search, stack, c_int32(0), stores=not job.count_only)
+        except TimeIsUp:
+            # Nothing was searched: the whole task is left.
+            return Outcome(0, (0, 0, 0), b"", b"", False, (job.task,), (nan,))
+        with suppress(TimeIsUp):
+            is_done = run.work(Limits(job.quota, job.seconds, job.most_bytes), progress=False)
     if is_done and run.n_found < job.quota:
         raise RecordFormatError(
             f"`task` must have {job.quota} cells, as the store says; it has {run.n_found}."

@@ -15,14 +15,17 @@ import re
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from contextvars import copy_context
 from dataclasses import dataclass, replace
 from errno import EIO
+from functools import partial
 from math import isfinite
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from hardmax._ground.deadlines import check_time
 from hardmax._ground.json_text import parse_json
 from hardmax._ground.records import fingerprint
 from hardmax.errors import ArgumentError, HardmaxError, RecordFormatError
@@ -490,6 +493,7 @@ def _require(name: str, is_possible: bool) -> None:
 
 
 def _is_whole(folder: Path, shard: Shard) -> bool:
+    check_time()
     return _digest(_path_of(folder, shard)) == shard.digest
 
 
@@ -539,9 +543,13 @@ def recover_shards(folder: Path, manifest: Manifest, workers: int) -> Manifest:
 
     Raises:
         RecordFormatError: If a damaged shard is of an old store, which does not know its task.
+        TimeIsUp: If reading all shards takes longer than the time limit.
     """
     with ThreadPoolExecutor(workers) as pool:
-        are_whole = list(pool.map(lambda shard: _is_whole(folder, shard), manifest.shards))
+        # Each shard is read in a copy of the context, and so within the time limit.
+        contexts = [copy_context() for _ in manifest.shards]
+        check = partial(_is_whole, folder)
+        are_whole = list(pool.map(lambda c, shard: c.run(check, shard), contexts, manifest.shards))
     lost = [shard for shard, ok in zip(manifest.shards, are_whole, strict=True) if not ok]
     for shard in lost:
         if shard.task is None:

@@ -14,13 +14,13 @@ would otherwise win on an open part of it.
 
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from math import inf
 from typing import NamedTuple
 
 import numpy as np
 
+from hardmax._ground.deadlines import TimeIsUp, deadline_within
 from hardmax._ground.interrupts import held_interrupts, packed_when_done
 from hardmax._ground.progress import Progress, track
 from hardmax.exact.decisions import Decisions
@@ -121,10 +121,6 @@ class _Node:
     witness: Vector
 
 
-class _TimeIsUp(Exception):  # noqa: N818 (not an error)
-    pass
-
-
 @dataclass
 class SplitTree:
     """The search: iterate over `leaves`.
@@ -149,7 +145,7 @@ class SplitTree:
         """Yield every cell once, depth first.
 
         Raises:
-            _TimeIsUp: After the deadline. Between two cells there may be any number of decisions.
+            TimeIsUp: After the deadline. Between two cells there may be any number of decisions.
         """
         stack = [self._root()]
         while stack:
@@ -165,7 +161,7 @@ class SplitTree:
 
     def _check_time(self) -> None:
         if time.monotonic() > self.deadline:
-            raise _TimeIsUp
+            raise TimeIsUp
 
     def _root(self) -> _Node:
         vectors = self.domain.cone_rows
@@ -322,7 +318,7 @@ def explore(
         >>> explore(net.network, WholeSpace(2)).cells.signatures.tolist()
         [[0, 0], [0, 1], [1, 0], [1, 1]]
     """
-    deadline = inf if max_seconds is None else time.monotonic() + max_seconds
+    deadline = deadline_within(max_seconds)
     tree = SplitTree(network, charted(domain, network.dim_in), keep_refusals, deadline=deadline)
     signatures: list[tuple[int, ...]] = []
     witnesses: list[Vector] = []
@@ -331,7 +327,7 @@ def explore(
     def work() -> bool:
         nonlocal n_cells
         bar: Progress[int] = track(0, "cells")
-        with bar as progress, suppress(_TimeIsUp):
+        with bar as progress:
             for leaf in tree.leaves():
                 if n_cells == max_cells:
                     return False
@@ -344,7 +340,6 @@ def explore(
                 if time.monotonic() > deadline:
                     return False
             return True
-        return False
 
     def pack(is_complete: bool) -> SplitCells:
         cells = CellArrays(
