@@ -19,6 +19,7 @@ import numpy as np
 from flint import fmpz_mat, nmod_mat
 
 from hardmax._ground.deadlines import check_time
+from hardmax._ground.progress import track
 from hardmax.errors import DtypeError, ShapeMismatchError
 from hardmax.exact.integer_vectors import (
     Vector,
@@ -72,7 +73,7 @@ class SparseGenerators:
     tight: tuple[frozenset[int], ...]
 
 
-def cone_generators(rows: WideArray) -> ConeGenerators:
+def cone_generators(rows: WideArray, *, shown: str = "") -> ConeGenerators:
     r"""Find the extreme rays and the lineality space of $\{u : R u \ge 0\}$.
 
     The cost grows with the number of rays of the intermediate cones, which can exceed the final
@@ -81,6 +82,7 @@ def cone_generators(rows: WideArray) -> ConeGenerators:
     Args:
         rows: The matrix $R$, an object array of Python integers (or an integer array) of shape
             `(n_rows, d)`. Zero rows, repeated rows and `n_rows = 0` are allowed.
+        shown: The description of the rows for the progress display; empty for no display.
 
     Returns:
         The rays, the lineality space and the incidences. The zero cone has neither rays nor
@@ -106,7 +108,7 @@ def cone_generators(rows: WideArray) -> ConeGenerators:
     """
     integers = _integer_rows(rows)
     n_rows, dim = rows.shape
-    sparse = sparse_cone_generators(integers, dim)
+    sparse = sparse_cone_generators(integers, dim, shown=shown)
     first: dict[Vector, int] = {}
     same = [first.setdefault(primitive(row), i) for i, row in enumerate(integers)]
     incidence = np.zeros((len(sparse.rays), n_rows), dtype=np.bool_)
@@ -124,6 +126,7 @@ def sparse_cone_generators(
     order: Iterable[int] | None = None,
     *,
     mostly_redundant: bool = False,
+    shown: str = "",
 ) -> SparseGenerators:
     r"""Find the generators of $\{u : R u \ge 0\}$ with incidences as sets.
 
@@ -136,6 +139,7 @@ def sparse_cone_generators(
             depends on it, but the result does not. By default, lexicographic.
         mostly_redundant: Whether to insert only rows that cut or touch the cone, choosing the
             deepest cuts in each round. This is faster if only few of many rows define facets.
+        shown: The description of the rows for the progress display; empty for no display.
     """
     vectors = [primitive(row) for row in rows]
     first: dict[Vector, int] = {}
@@ -160,7 +164,7 @@ def sparse_cone_generators(
     if mostly_redundant:
         cone.insert_as_needed(pending)
     else:
-        for i in pending:
+        for i in track(pending, shown) if shown else pending:
             cone.insert(i)
     rays, tight = cone.collect()
     return SparseGenerators(dim, lineality, tuple(embed(r, pivots, dim) for r in rays), tight)

@@ -168,6 +168,8 @@ def sweep(
         >>> [(row.depth, row.n_cells) for row in rows]
         [(1, 66), (2, 261)]
     """
+    if max_seconds is not None:
+        max_seconds = number("max_seconds", max_seconds, at_least=0.0)
     wanted = list(dict.fromkeys(points))
     path = None if out is None else Path(out)
     known = {} if path is None or not path.exists() else _read(path)
@@ -202,13 +204,18 @@ def _row(max_seconds: float | None, point: SweepPoint) -> SweepRow:
     model = random_transformer(rng, *sizes, bias=point.bias)
     start = time.perf_counter()
     # A model is one job: its search is not shared.
-    part = enumerate_regions(
-        model, parse_domain(point.domain), count_only=True, max_seconds=max_seconds, workers=1
-    )
+    n_found, is_complete = 0, False
+    try:
+        part = enumerate_regions(
+            model, parse_domain(point.domain), count_only=True, max_seconds=max_seconds, workers=1
+        )
+        n_found, is_complete = part.n_found, part.is_complete
+    except ArgumentError:
+        # The point is right, so the search would not find one cell in this time.
+        if max_seconds is None:
+            raise
     seconds = round(time.perf_counter() - start, 6)
-    return SweepRow(
-        **asdict(point), n_cells=part.n_found, is_complete=part.is_complete, seconds=seconds
-    )
+    return SweepRow(**asdict(point), n_cells=n_found, is_complete=is_complete, seconds=seconds)
 
 
 def _lines(rows: Iterable[Sequence[Any]]) -> str:

@@ -199,6 +199,10 @@ def _enumerate(
         limits["workers"] = n_threads
     if store is not None or executor is not None:
         return _stored(network, where, engine, limits, store, executor)
+    if engine == "split_tree" and where.dim > MOST_SPATIAL:
+        from hardmax.regions._tree.least_work import refuse_hopeless
+
+        refuse_hopeless(model, network, where, max_cells, max_seconds)
     return _searched(network, where, engine, limits)
 
 

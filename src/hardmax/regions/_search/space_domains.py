@@ -97,7 +97,7 @@ def _first_cell(given: ChartedDomain) -> tuple[ExactCell, bool]:
     if box is not None:
         return box, True
     if forms:
-        generators = cone_generators(wide_rows(rows, given.dim + 1))
+        generators = cone_generators(wide_rows(rows, given.dim + 1), shown="inequalities")
         rays = [tuple(int(x) for x in ray) for ray in generators.rays.tolist()]
         if not len(generators.lineality) and all(ray[-1] > 0 for ray in rays):
             masks = tuple(map(_mask, generators.incidence[:, :-1].tolist()))

@@ -13,8 +13,9 @@ would otherwise win on an open part of it.
 """
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from math import inf
 from typing import NamedTuple
 
@@ -132,6 +133,8 @@ class SplitTree:
         decisions: Counts the decisions; all are made in integers.
         refusals: The proofs.
         deadline: The `time.monotonic()` after which the search ends.
+        look_up: Called before every decision.
+        entered: The layer and the group that are decided on a whole region, while that goes on.
     """
 
     network: ArgmaxNetwork
@@ -140,6 +143,8 @@ class SplitTree:
     decisions: Decisions = field(default_factory=Decisions)
     refusals: list[Refusal] = field(default_factory=list)
     deadline: float = inf
+    look_up: Callable[[], None] | None = None
+    entered: tuple[int, int] = (0, 0)
 
     def leaves(self) -> Iterator[Leaf]:
         """Yield every cell once, depth first.
@@ -160,6 +165,8 @@ class SplitTree:
                 stack.append(self._next_layer(node))
 
     def _check_time(self) -> None:
+        if self.look_up is not None:
+            self.look_up()
         if time.monotonic() > self.deadline:
             raise TimeIsUp
 
@@ -189,6 +196,7 @@ class SplitTree:
         node = _Node(region, stream, prefix, (-1,) * layer.n_groups, (), rows, witness)
         winners, pending = list(node.winners), []
         for group in range(layer.n_groups):
+            self.entered = index, group
             children = self._children(node, group)
             if len(children) == 1:
                 winners[group] = children[0].winners[group]
@@ -324,10 +332,17 @@ def explore(
     witnesses: list[Vector] = []
     n_cells = 0
 
+    def under_way() -> str:
+        # There may be thousands of decisions before the first cell.
+        layer, group = tree.entered
+        n_groups = network.layers[layer].n_groups if network.layers else 0
+        return "" if n_cells else f"; layer {layer}, group {group} of {n_groups}"
+
     def work() -> bool:
         nonlocal n_cells
         bar: Progress[int] = track(0, "cells")
         with bar as progress:
+            tree.look_up = partial(progress.advance, 0, under_way)
             for leaf in tree.leaves():
                 if n_cells == max_cells:
                     return False
@@ -336,7 +351,7 @@ def explore(
                     if not count_only:
                         signatures.append(leaf.signature)
                         witnesses.append(leaf.witness)
-                progress.advance()
+                progress.advance(1, under_way)
                 if time.monotonic() > deadline:
                     return False
             return True
