@@ -96,9 +96,10 @@ void hm_graph_search_begin(hm_graph_search* search, int32_t dim, int64_t n_sides
         begin_graph_search<2>(*search, n_sides, lines, radii);
 }
 
-int32_t hm_graph_search_run(hm_graph_search* search, int32_t dim, int64_t n_pieces) {
-    return dim == 1 ? run_graph_search<1>(*search, n_pieces)
-                    : run_graph_search<2>(*search, n_pieces);
+int32_t hm_graph_search_run(hm_graph_search* search, int32_t dim, int64_t n_pieces,
+                            const int32_t* is_stopped) {
+    return dim == 1 ? run_graph_search<1>(*search, n_pieces, is_stopped)
+                    : run_graph_search<2>(*search, n_pieces, is_stopped);
 }
 
 }  // extern "C"

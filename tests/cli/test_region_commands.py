@@ -320,6 +320,21 @@ def test_a_refusal_names_the_flag(net, words, reason):
     assert reason in refusal("regions", net, *words)
 
 
+def test_a_hopeless_search_is_refused_with_what_to_type(tmp_path):
+    rng = np.random.default_rng(0)
+    wide = ReluNetwork([rng.normal(size=(784, 64)), rng.normal(size=(64, 10))])
+    save_model(wide, tmp_path / "wide.safetensors")
+    words = [tmp_path / "wide.safetensors", "--domain", "box:0,1^784", "--max-seconds", "5"]
+    reason = refusal("regions", *words)
+    assert "`--domain` has 784 dimensions" in reason
+    assert "the first cell would take" in reason
+    assert "`--max-seconds` is 5" in reason
+    for name in ("Segment", "Slice", "sample_regions", "cell_at", '"segment:0^784;1^784"'):
+        assert name in reason
+    words[2] = "segment:0^784;1^784"
+    assert run("regions", *words).exit_code == 0
+
+
 def test_files_that_cannot_be_read_are_named(net, tmp_path):
     (tmp_path / "garbage").write_bytes(b"garbage")
     assert "`MODEL` must be a file that can be opened" in refusal(

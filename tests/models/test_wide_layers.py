@@ -146,15 +146,17 @@ def test_integers_go_through_a_large_map_in_parts(weight):
     affine = AffineMap(weight, weight[0])
     rows = fmpz_mat(4, 2, [3, -1, 0, 5, 7, 2, 1, 1])
     whole, exponent = affine.on_integers(rows)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(affine_maps, "_MOST_KEPT", 4)
-        parts, finer = affine.on_integers(rows)
-    scales = Fraction(2) ** exponent, Fraction(2) ** finer
+    products = [(whole, exponent)]
+    for most_kept in (4, 100):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(affine_maps, "_MOST_AT_ONCE", 4)
+            patch.setattr(affine_maps, "_MOST_KEPT", most_kept)
+            # The second time parts that were kept are read.
+            products += [affine.on_integers(rows) for _ in range(2)]
     exact = [
-        [Fraction(int(x)) * scale for x in m.entries()]
-        for m, scale in zip((whole, parts), scales, strict=True)
+        [Fraction(int(x)) * Fraction(2) ** scale for x in m.entries()] for m, scale in products
     ]
-    assert exact[0] == exact[1]
+    assert all(one == exact[0] for one in exact)
 
 
 BAD_READS = [

@@ -57,6 +57,14 @@ def test_a_sweep_that_was_ended_goes_on(tmp_path, monkeypatch):
     assert len(table.read_text().splitlines()) == 1 + len(points)
 
 
+def test_a_model_that_is_hopeless_within_the_limit_has_a_row():
+    points = sweep_points({"N": [200], "H": [12], "d": [300]}, "box:-1,1^d")
+    (row,) = sweep(points, max_seconds=1.0)
+    assert (row.n_cells, row.is_complete) == (0, False)
+    with pytest.raises(ArgumentError, match="`max_seconds`"):
+        sweep(points, max_seconds=-1.0)
+
+
 def test_processes_give_the_same_rows(tmp_path):
     points = sweep_points(GRID)
     assert counts(sweep(points, out=tmp_path / "a.csv", workers=2)) == counts(sweep(points))

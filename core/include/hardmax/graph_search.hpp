@@ -663,17 +663,20 @@ void begin_graph_search(GraphSearch& s, std::int64_t n, const double* lines, con
     compose_graph<D>(*s.cell, 0, s.cell->n_nodes);
 }
 
-// Go on until nothing is left, `n_pieces` more have been written, or something is missing.
+// Go on until nothing is left, `n_pieces` more have been written, something is missing, or another thread
+// sets `is_stopped`, as if so many had been written.
 template <int D>
-GraphStatus run_graph_search(GraphSearch& s, std::int64_t n_pieces) {
+GraphStatus run_graph_search(GraphSearch& s, std::int64_t n_pieces,
+                             const std::int32_t* is_stopped) {
     detail::Searching<D> searching(s);
     const std::int64_t enough = s.pieces->n_pieces + n_pieces;
     while (s.n_items > 0) {
         if (s.pieces->n_pieces >= enough) return kGraphCounted;
         const GraphStatus status = searching.step();
         if (status != kGraphCounted) return status;
+        if (__atomic_load_n(is_stopped, __ATOMIC_RELAXED) != 0) break;
     }
-    return kGraphDone;
+    return s.n_items > 0 ? kGraphCounted : kGraphDone;
 }
 
 }  // namespace hardmax

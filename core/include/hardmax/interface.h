@@ -455,8 +455,10 @@ HM_API size_t hm_graph_side_size(int32_t dim);
 HM_API void hm_graph_search_begin(hm_graph_search* search, int32_t dim, int64_t n_sides,
                                   const double* lines, const double* radii);
 /* Go on for n_pieces more. Returns 0 if nothing is left, 1 if so many were found, 2 if there is no room for more pieces, 3
- * if the stack is too small, 4 if a question was not answered. */
-HM_API int32_t hm_graph_search_run(hm_graph_search* search, int32_t dim, int64_t n_pieces);
+ * if the stack is too small, 4 if a question was not answered. It ends early, with 1, where another thread sets
+ * `is_stopped`. */
+HM_API int32_t hm_graph_search_run(hm_graph_search* search, int32_t dim, int64_t n_pieces,
+                                   const int32_t* is_stopped);
 
 /* Affine forms a1 x1 + a2 x2 + c of the plane in integers of 64-bit limbs, lowest first, in two's
  * complement, with at least three bits more than the longest: slopes (n, 2, slope_limbs) in one unit,

@@ -151,7 +151,7 @@ SIGNATURES: dict[str, tuple[Any, ...]] = {
     "hm_graph_differentiate": (None, _AT, c_int64, _AT, _AT),
     "hm_graph_side_size": (c_size_t, c_int32),
     "hm_graph_search_begin": (None, _AT, c_int32, c_int64, _AT, _AT),
-    "hm_graph_search_run": (c_int32, _AT, c_int32, c_int64),
+    "hm_graph_search_run": (c_int32, _AT, c_int32, c_int64, _AT),
     "hm_line_pack": (c_size_t, _AT, c_int64, c_int64, _AT),
     "hm_line_enter": (None, *5 * [_AT]),
     "hm_line_advance": (c_int32, _AT, c_int64, c_double, *3 * [_AT], c_int64, _AT, c_size_t),

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from hardmax._ground.arguments import integer
+from hardmax._ground.deadlines import TimeIsUp
 from hardmax._ground.display import counted, html_card
 from hardmax._ground.progress import Progress, track
 from hardmax.errors import ArgumentError, IncompleteError, Interrupted
@@ -21,7 +22,7 @@ from hardmax.models.graphs.graph_networks import GraphNetwork, Maxima
 from hardmax.regions._graphs.cell_forms import CellForms, bound_of
 from hardmax.regions._graphs.domain_sides import domain_sides
 from hardmax.regions._graphs.exact_pieces import ExactPieces
-from hardmax.regions._graphs.searches import Pieces, Search, explore
+from hardmax.regions._graphs.searches import Pieces, Search, explore, nothing_found
 from hardmax.regions.charted_domains import ChartedDomain, charted
 from hardmax.regions.counts import AtLeast, Count
 from hardmax.regions.merging import candidate_classes, connected_classes, members, same_map_classes
@@ -266,6 +267,8 @@ def explore_graph(
                 progress=count.advance,
                 **limits,
             )
+    except TimeIsUp:
+        found = nothing_found(where.dim, model.dim_out)
     except Interrupted as stop:
         partial = GraphPartition(model, where, stop.partial)
         raise Interrupted(str(stop), partial) from None

@@ -11,11 +11,17 @@ from operator import mul
 
 import numpy as np
 
-from hardmax.exact.dyadic import scaled_integers
+from hardmax._ground.deadlines import check_time
+from hardmax.exact.dyadic import lowest_bits, scaled_integers
 from hardmax.models.graphs.graph_networks import BlockMap, GraphNetwork, Maxima, Node, SparseMap
 from hardmax.typing import AnyArray, FloatArray
 
 Form = tuple[int, ...]
+
+_ZERO = int(np.iinfo(np.int64).max)
+"""What `lowest_bits` says of zero."""
+_AT_ONCE = 1 << 20
+"""How many weights are looked at between two looks at the clock."""
 
 
 class ExactCell:
@@ -55,7 +61,7 @@ class ExactCell:
         for node, exact in zip(network.nodes, self._nodes, strict=True):
             sources = np.unique(self.makers[node.read_slots]).tolist()
             before = min((self._exponent(s) for s in sources), default=0)
-            self._units.append((before, min(before + exact.weights[1], exact.biases[1], 0)))
+            self._units.append((before, min(before + exact.exponent, exact.biases[1], 0)))
 
     def forget(self, node: int) -> None:
         """Drop what depends on the winners of a node, which have changed."""
@@ -200,12 +206,27 @@ class _ExactNode:
     def __init__(self, node: Node) -> None:
         self._node = node
 
-    @cached_property
-    def weights(self) -> tuple[AnyArray, int]:
+    @property
+    def _floats(self) -> FloatArray:
         node = self._node
         if isinstance(node, BlockMap):
-            return _integers(node.kernel)
-        return _integers(node.weights if isinstance(node, SparseMap) else node.slopes)
+            return node.kernel
+        return node.weights if isinstance(node, SparseMap) else node.slopes
+
+    @cached_property
+    def exponent(self) -> int:
+        """The exponent of `weights`, without the integers."""
+        lowest = _ZERO
+        flat = self._floats.reshape(-1)
+        for i in range(0, len(flat), _AT_ONCE):
+            check_time()
+            lowest = min(lowest, int(lowest_bits(flat[i : i + _AT_ONCE]).min()))
+        return 0 if lowest == _ZERO else lowest
+
+    @cached_property
+    def weights(self) -> tuple[AnyArray, int]:
+        check_time()
+        return _integers(self._floats)
 
     @cached_property
     def biases(self) -> tuple[AnyArray, int]:

@@ -71,8 +71,8 @@ class BlockMap:
     @property
     def read_slots(self) -> IntArray:
         """The slots it reads, each once."""
-        bases = np.unique(self.taps[self.taps >= 0])
-        return np.unique(bases[:, np.newaxis] + np.arange(self.kernel.shape[1]))
+        bases = _distinct(self.taps)
+        return _distinct(bases[:, np.newaxis] + np.arange(self.kernel.shape[1]))
 
     def apply(self, values: FloatArray) -> None:
         """Write its slots, given `values` of all slots, shape `(n_slots, n_points)`."""
@@ -125,7 +125,7 @@ class SparseMap:
     @property
     def read_slots(self) -> IntArray:
         """The slots it reads, each once."""
-        return np.unique(self.columns)
+        return _distinct(self.columns)
 
     def apply(self, values: FloatArray) -> None:
         """Write its slots, given `values` of all slots, shape `(n_slots, n_points)`."""
@@ -182,7 +182,7 @@ class Maxima:
     @property
     def read_slots(self) -> IntArray:
         """The slots it reads, each once."""
-        return np.unique(self.columns[self.columns >= 0])
+        return _distinct(self.columns)
 
     def apply(self, values: FloatArray) -> None:
         """Write its slots, given `values` of all slots, shape `(n_slots, n_points)`."""
@@ -343,6 +343,13 @@ class GraphNetwork:
             AffineMap(embedding, np.zeros(self.n_slots)),
             AffineMap(readout, np.zeros(self.dim_out)),
         )
+
+
+def _distinct(slots: IntArray) -> IntArray:
+    """Return the slots that occur, each once and rising; negative numbers stand for none."""
+    occurs = np.zeros(int(slots.max(initial=-1)) + 1, dtype=np.bool_)
+    occurs[slots[slots >= 0]] = True
+    return np.flatnonzero(occurs)
 
 
 def _check_node(node: Node, name: str, is_written: BoolArray) -> None:

@@ -15,6 +15,7 @@ import numpy as np
 from hardmax._core.library import core
 from hardmax._core.memory import address
 from hardmax._ground.arguments import prepare_array
+from hardmax._ground.deadlines import check_time
 from hardmax.errors import ArgumentError
 from hardmax.models.graphs.exact_cells import ExactCell, Form
 from hardmax.models.graphs.graph_networks import BlockMap, GraphNetwork, Maxima, SparseMap
@@ -116,6 +117,7 @@ class CellForms:
         """Round the forms of the inputs."""
         unit = Fraction(2) ** exponent / denominator
         for slot, row in enumerate(rows):
+            check_time()
             exact = [m * unit for m in row]
             try:
                 rounded = [float(x) for x in exact]
@@ -138,6 +140,7 @@ class CellForms:
         records = (_NodeRecord * len(nodes))()
         first_dirty = 0
         for i, node in enumerate(nodes):
+            check_time()
             record = records[i]
             self._describe(record, node)
             record.first_group, record.first_dirty = int(self.exact.first_groups[i]), first_dirty
@@ -221,6 +224,7 @@ class CellForms:
         for i, node in enumerate(self.network.nodes):
             if not isinstance(node, Maxima):
                 continue
+            check_time()
             _, first, inverse = np.unique(
                 self.numbers[node.slots], return_index=True, return_inverse=True
             )

@@ -32,7 +32,7 @@ import numpy as np
 from hardmax._core.library import core
 from hardmax._core.memory import GrowingArray, address
 from hardmax._ground.arguments import prepare_array
-from hardmax._ground.deadlines import deadline_within
+from hardmax._ground.deadlines import check_time, deadline_within, stop_flag
 from hardmax._ground.display import html_card, short_repr
 from hardmax._ground.interrupts import packed_when_done
 from hardmax.regions._graphs.cell_forms import CellForms
@@ -42,6 +42,8 @@ from hardmax.typing import AnyArray, FloatArray, IntArray
 _UNIT = 2.0**-53
 _JOB = 2048
 _STEP = 128
+_BRIEF_S = 0.02
+"""How long the core may search before more pieces are asked for at once."""
 _DONE, _COUNTED, _FULL, _SHORT, _STOPPED = range(5)
 _UNKNOWN = 3
 _CORNERS = 8
@@ -244,6 +246,7 @@ class Search:
         corners = self._corners if len(self._corners) <= _CORNERS else []
         for first, rows in ((0, forms.input_rows), (forms.network.n_slots, self._sides[:_CORNERS])):
             for i, row in enumerate(rows):
+                check_time()
                 values = [sum(map(mul, row, (*point, 1))) for point in corners]
                 bits = sum((value == 0) << k for k, value in enumerate(values))
                 zeros[first + i] = bits if any(row) else 255
@@ -268,11 +271,15 @@ class Search:
         pieces, record, n_asked = self._pieces, self._record, int(self._record.n_asked)
         pieces.n_pieces = pieces.n_vertices = pieces.n_changes = 0
         most, status, is_wanted = min(most, _JOB), _COUNTED, True
+        # Pieces of a large network take long: few are found between two looks at the clock.
+        step, stop = 1, stop_flag()
         while status != _DONE and pieces.n_pieces < most and is_wanted:
-            before = int(pieces.n_pieces)
+            before, began = int(pieces.n_pieces), time.perf_counter()
             status = core().hm_graph_search_run(
-                byref(record), self._forms.dim, min(_STEP, most - before)
+                byref(record), self._forms.dim, min(step, most - before), addressof(stop)
             )
+            is_brief = time.perf_counter() - began < _BRIEF_S
+            step = min(2 * step, _STEP) if is_brief else max(step // 2, 1)
             is_wanted = go_on(int(pieces.n_pieces) - before)
             if status == _STOPPED:
                 assert self._failure is not None
@@ -364,6 +371,7 @@ class Search:
     def _answer(self, walls: Any) -> int:
         """The sign of a gap where two sides meet, in integers."""
         try:
+            check_time()
             changed = np.flatnonzero(self._forms.winners != self._seen)
             if len(changed):
                 first = np.searchsorted(self._forms.exact.first_groups, changed[0], "right") - 1
@@ -406,11 +414,13 @@ def explore(
         progress: Told how many pieces are new every now and then.
 
     Raises:
+        TimeIsUp: If the network could not be prepared within the time limit.
         Interrupted: On Ctrl-C; its `partial` are the pieces so far.
     """
     stop = deadline_within(None)
     most = np.inf if max_pieces is None else max_pieces
     n_threads = n_threads if max_pieces is None else 1
+    # Raises `TimeIsUp` before anything is known about the cells.
     searches = [make_search()]
     idle: queue.SimpleQueue[Search] = queue.SimpleQueue()
     idle.put(searches[0])
@@ -463,6 +473,22 @@ def explore(
         return _assembled(parts or [searches[0].run(None, 0, go_on)], is_complete=is_complete)
 
     return packed_when_done(work, pack)
+
+
+def nothing_found(dim: int, dim_out: int) -> Pieces:
+    """Return what a search that was stopped before its first piece has found."""
+    return Pieces(
+        np.zeros(1, np.int64),
+        np.empty((0, dim)),
+        np.empty(0),
+        np.empty((0, 3), np.int32),
+        np.zeros(1, np.int64),
+        np.empty((0, 2), np.int32),
+        np.empty((0, dim + 1, dim_out)),
+        np.empty((0, dim_out)),
+        is_complete=False,
+        n_exact=0,
+    )
 
 
 def _assembled(parts: list[Found], *, is_complete: bool) -> Pieces:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from hardmax._ground.deadlines import check_time
 from hardmax.models.graphs.graph_networks import BlockMap, GraphNetwork, Maxima, SparseMap
 from hardmax.typing import AnyArray, IntArray
 
@@ -30,6 +31,7 @@ def value_numbers(network: GraphNetwork, inputs: Sequence[Sequence[int]]) -> Int
         numbers[slot] = known.setdefault(form, len(known) + 1) if any(form) else 0
     top = len(known) + 1
     for node in network.nodes:
+        check_time()
         slots = node.slots
         if isinstance(node, BlockMap):
             channels = np.arange(node.kernel.shape[1])
@@ -54,6 +56,7 @@ def value_numbers(network: GraphNetwork, inputs: Sequence[Sequence[int]]) -> Int
             lasting = np.zeros(len(slots))
         counts = np.diff(node.starts)
         for count in np.unique(counts):
+            check_time()
             which = np.flatnonzero(counts == count)
             entries = node.starts[which][:, np.newaxis] + np.arange(count)
             read = columns[entries]

@@ -116,7 +116,7 @@ def search_into(
         if manifest.is_complete:
             # A process that was killed at its very end may have left a log, and unfinished files.
             with suppress(OSError):
-                write_model(path, network)
+                write_model(path, model_bytes(network))
                 if (path / LOG).exists():
                     ManifestLog(path, manifest)
                 clear_unfinished(path)
@@ -124,9 +124,10 @@ def search_into(
         deadline = deadline_within(max_seconds)
         with writing(path):
             log = ManifestLog(path, manifest)
-            write_model(path, network)
+            model = model_bytes(network)
+            write_model(path, model)
             clear_unfinished(path)
-        team = _Team(log, network, where.dim, workers, deadline)
+        team = _Team(log, network, model, where.dim, workers, deadline)
         with closing(log), track(iter(()), "cells") as bar:
             team.work(executor or (lambda: ThreadPoolExecutor(workers)), bar.advance)
 
@@ -151,6 +152,7 @@ class _Team:
         self,
         log: ManifestLog,
         network: ArgmaxNetwork,
+        model: bytes,
         dim: int,
         workers: int,
         deadline: float,
@@ -158,7 +160,7 @@ class _Team:
         self.log = log
         self._network, self._dim, self._workers = network, dim, workers
         self._deadline = deadline
-        self._model = model_bytes(network)
+        self._model = model
         self._waiting = _pending(log.manifest)
         self._given: list[_Pending] = []
         self._given_up: list[tuple[_Pending, Exception]] = []

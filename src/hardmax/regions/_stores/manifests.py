@@ -29,8 +29,6 @@ from hardmax._ground.deadlines import check_time
 from hardmax._ground.json_text import parse_json
 from hardmax._ground.records import fingerprint
 from hardmax.errors import ArgumentError, HardmaxError, RecordFormatError
-from hardmax.models.argmax import ArgmaxNetwork
-from hardmax.models.storage import load_model, model_bytes
 
 FORMAT = "hardmax.store/3"
 """The value of `format` in `manifest.json`. The other fields:
@@ -266,12 +264,12 @@ def clear_unfinished(folder: Path) -> None:
             scratch.rmdir()
 
 
-def write_model(folder: Path, network: ArgmaxNetwork) -> None:
-    """Write the network of a manifest, unless it is there as it was written."""
-    with suppress(HardmaxError, OSError):
-        if fingerprint(load_model(folder / MODEL)) == fingerprint(network):
+def write_model(folder: Path, model: bytes) -> None:
+    """Write the network of a manifest, as `model_bytes` has it, unless it is there."""
+    with suppress(OSError):
+        if (folder / MODEL).read_bytes() == model:
             return
-    _write(folder, MODEL, model_bytes(network))
+    _write(folder, MODEL, model)
     os.replace(folder / UNFINISHED / MODEL, folder / MODEL)
 
 

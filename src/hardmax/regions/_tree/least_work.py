@@ -32,8 +32,8 @@ from hardmax.typing import FloatArray
 _TRIED = 64, 48, 40
 """How many groups are looked for, the most first."""
 _DECISION_S, _ENTRY_S = 5e-5, 1e-7
-"""How long a decision takes at least, and for each entry of its inequalities: half of what was
-measured (`python -m benchmarks growth`)."""
+"""Lower bounds on the time of a decision, as a whole and per entry of its inequalities. ReLU networks
+with 16 to 784 inputs were measured on one core; they take one to five times as long."""
 _BRIEF_S, _LONG_S = 5.0, 3600.0
 """The first cell may always take this long; without a time limit this long."""
 _CLOSE = 2.0**-32
@@ -330,7 +330,7 @@ def _refusal(model: Any, where: ChartedDomain, reason: str) -> str:
         f'on the command line --domain "segment:{ends}"',
         f"on a plane, `hm.enumerate_regions(model, hm.Slice([{middle}] * {n}, np.eye({n})[:2], "
         f"hm.Box([{-half}] * 2, [{half}] * 2)))`",
-        "at random points, `hm.regions.sample_regions(model, "
+        "at random points, `hm.sample_regions(model, "
         f"hm.Box([{low}] * {n}, [{high}] * {n}), 10_000, seed=0)`",
     ]
     if isinstance(model, GraphNetwork | ReluNetwork | MaxoutNetwork):
