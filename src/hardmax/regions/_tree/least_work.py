@@ -32,8 +32,8 @@ from hardmax.typing import FloatArray
 _TRIED = 64, 48, 40
 """How many groups are looked for, the most first."""
 _DECISION_S, _ENTRY_S = 5e-5, 1e-7
-"""Lower bounds on the time of a decision, as a whole and per entry of its inequalities. ReLU networks
-with 16 to 784 inputs were measured on one core; they take one to five times as long."""
+"""Lower bounds on the time of a decision, as a whole and per entry of its inequalities. ReLU
+networks with 16 to 784 inputs were measured on one core; they take one to five times as long."""
 _BRIEF_S, _LONG_S = 5.0, 3600.0
 """The first cell may always take this long; without a time limit this long."""
 _CLOSE = 2.0**-32
