@@ -51,6 +51,8 @@ def run_child(name: str, seed: int, first: int, n_trials: int | None, seconds: f
         signal.setitimer(signal.ITIMER_PROF, 2.0 * kind.most_seconds * SLOWNESS)
         faulthandler.dump_traceback_later(MOST_WAIT, exit=True)
         outcome, finding = attempt(kind, name, seed, number, SLOWNESS)
+        signal.setitimer(signal.ITIMER_PROF, 0.0)
+        faulthandler.cancel_dump_traceback_later()
         text = None if finding is None else finding.text
         print(json.dumps({"outcome": outcome, "text": text}), flush=True)
         number += 1

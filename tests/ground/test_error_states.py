@@ -93,6 +93,17 @@ def test_graphs_are_evaluated_at_all_magnitudes_where_floating_point_errors_rais
         hm.cell_at(network, [1e3, 1.0])
 
 
+@pytest.mark.parametrize("small", [2.0**-1074, 2.0**-600, 2.0**-540])
+def test_cells_around_points_are_found_where_floating_point_errors_raise(small):
+    model = hm.ReluNetwork([[[1.0, 2.0], [small, 0.5]], [[1.0], [small]]], [[0.5, 50.0], None])
+    usual = hm.cell_at(model, [0.25, 0.5])
+    with np.errstate(all="raise"):
+        cell = hm.cell_at(model, [0.25, 0.5])
+        assert cell.wall == usual.wall
+        assert cell.beyond.signature.tolist() == usual.beyond.signature.tolist()
+        assert cell.along([-1.0, -small]).distance == usual.along([-1.0, -small]).distance
+
+
 @pytest.mark.parametrize("scale", [1.0, 2.0**-1060])
 def test_parts_of_certificates_are_verified_where_floating_point_errors_raise(scale):
     rng = np.random.default_rng(0)

@@ -435,7 +435,9 @@ class _Distances:
         if gradient is None:
             integers = tuple(self._form_of(i).integers[:-1].tolist())
             gradient = rounded_directions([integers], len(self._point))[0]
-        return np.asarray(gradient / np.linalg.norm(gradient))
+        # The largest entry is near 1: squares that underflow are nothing beside its own.
+        with np.errstate(under="ignore"):
+            return np.asarray(gradient / np.linalg.norm(gradient))
 
     def _float_gradient(self, i: int) -> FloatArray | None:
         """Return the gradient of a gap, scaled to at most 1; None if floats lose it on the way.
