@@ -21,7 +21,7 @@ def _hang():
 
 
 def _delay():
-    end = time.process_time() + 0.3
+    end = time.process_time() + 0.5
     while time.process_time() < end:
         pass
 
@@ -47,7 +47,7 @@ WAYS = {
     "crash": _crash,
     "hang": _hang,
     "delay": _delay,
-    "memory": lambda: np.ones(1 << 24),
+    "memory": lambda: np.ones(1 << 22),
 }
 
 
@@ -60,4 +60,4 @@ def used(rng, folder):
     return "read"
 
 
-FAULTS = Kind(forged, used, most_seconds=0.2, most_bytes=1 << 26)
+FAULTS = Kind(forged, used, most_seconds=0.4, most_bytes=1 << 24)

@@ -5,12 +5,13 @@ from collections import Counter
 import pytest
 
 from tests.fuzz.children import KINDS, kind_of, tried_in_children
+from tests.fuzz.faults import WAYS
 from tests.fuzz.trials import attempts, files_of
 
 pytest.importorskip("onnx", reason="needs onnx to write files")
 pytest.importorskip("pyarrow")
 
-N_TRIALS = {"model": 150, "store": 60, "partition": 200, "certificate": 150}
+N_TRIALS = {"model": 120, "store": 60, "partition": 200, "certificate": 120}
 """One to two seconds each; `python -m tests.fuzz` makes as many as one likes."""
 
 
@@ -31,9 +32,11 @@ def test_trials_are_repeatable(name):
 
 
 def test_whatever_should_not_happen_is_found():
-    name, n = "tests.fuzz.faults:FAULTS", 24
-    ways = [files_of(kind_of(name), name, 0, i)[0]["way"].decode() for i in range(n)]
-    outcomes, findings = tried_in_children(name, 0, n, None)
+    # With this seed nine trials fail in each way once.
+    name, seed, n = "tests.fuzz.faults:FAULTS", 2193, 9
+    ways = [files_of(kind_of(name), name, seed, i)[0]["way"].decode() for i in range(n)]
+    assert sorted(ways) == sorted(WAYS)
+    outcomes, findings = tried_in_children(name, seed, n, None)
     assert sum(outcomes.values()) == n
     found = Counter(ways[finding.number] for finding in findings)
     expected = Counter(way for way in ways if way not in ("sound", "refuse"))
@@ -53,6 +56,6 @@ def test_whatever_should_not_happen_is_found():
 
 
 def test_trials_end_in_time():
-    outcomes, findings = tried_in_children("certificate", 0, None, 3.0)
+    outcomes, findings = tried_in_children("certificate", 0, None, 2.0)
     assert sum(outcomes.values()) > 0
     assert not findings

@@ -429,15 +429,15 @@ class _Distances:
         name = self._cell.network.nodes[node].name
         return NearestWall(name, group, rival, min(max(middle, low), high), low, high)
 
+    # The largest entry is near 1: what underflows is nothing beside it.
+    @np.errstate(under="ignore")
     def unit_gradient(self, i: int) -> FloatArray:
         """Return the direction in which a gap grows, rounded."""
         gradient = self._float_gradient(i) if i not in self._forms else None
         if gradient is None:
             integers = tuple(self._form_of(i).integers[:-1].tolist())
             gradient = rounded_directions([integers], len(self._point))[0]
-        # The largest entry is near 1: squares that underflow are nothing beside its own.
-        with np.errstate(under="ignore"):
-            return np.asarray(gradient / np.linalg.norm(gradient))
+        return np.asarray(gradient / np.linalg.norm(gradient))
 
     def _float_gradient(self, i: int) -> FloatArray | None:
         """Return the gradient of a gap, scaled to at most 1; None if floats lose it on the way.
