@@ -184,7 +184,7 @@ SAFETENSORS_BOMBS = {
     ),
     "overlapping": (
         lambda: safetensors({f"{i}.weight": entry(0, 4000) for i in range(1000)}, bytes(4000)),
-        "does not follow the one before",
+        "does not start where the previous one ends",
     ),
     "nested": (lambda: safetensors(b'{"a":' + b"[" * 100_000 + b"]" * 100_000 + b"}"), "nested"),
     "long number": (

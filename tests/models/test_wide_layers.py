@@ -160,9 +160,9 @@ def test_integers_go_through_a_large_map_in_parts(weight):
 
 
 BAD_READS = [
-    ([[0], [2]], ArgumentError, "`reads` must name entries of a query of width 2"),
+    ([[0], [2]], ArgumentError, "`reads` must hold indices into a query of width 2"),
     ([[-2], [0]], ArgumentError, "`reads` must name entries"),
-    ([[0], [-1]], ArgumentError, "`slopes` must be 0 where `reads` is -1"),
+    ([[0], [-1]], ArgumentError, "`slopes` must be 0 wherever `reads` is -1"),
     ([[0]], ShapeMismatchError, "reads"),
     ([[0, 1], [0, 1]], ShapeMismatchError, "reads"),
 ]

@@ -1,10 +1,10 @@
-r"""The one shape every model has: affine, argmax over affine forms, affine.
+r"""The common form of every model: affine maps with argmax layers of affine forms between them.
 
-A ReLU unit is a group of two forms, a maxout unit of $k$, an attention head with fixed memory of
-$N$. In every group the largest form wins, and the winner decides what the group contributes. The
-engines know nothing else about a model.
+A ReLU unit is a group of two forms, a maxout unit a group of $k$ forms, and an attention head with
+a fixed memory a group of $N$ forms. In every group the largest form wins, and the winner determines
+what the group contributes. The engines use no other information about a model.
 
-Affine maps between the layers are kept in floats, with radii, and in integers.
+Affine maps are available in floats, in floats with error radii, and in integers.
 """
 
 from collections.abc import Iterable, Iterator
@@ -27,7 +27,7 @@ from hardmax.models.layer_words import LayerWords, infer_words
 from hardmax.typing import BoolArray, FloatArray, IntArray
 
 _MOST_KEPT = 1 << 23
-"""An integer takes several times the memory of a float; more of them are not kept."""
+"""Larger maps are not cached as integers, which take several times the memory of floats."""
 _MOST_AT_ONCE = 1 << 19
 """How many weights become integers between two looks at the clock: about half a second."""
 
@@ -60,14 +60,14 @@ class AffineMap(WithoutCaches):
 
     @classmethod
     def trusted(cls, weight: FloatArray, bias: FloatArray) -> "AffineMap":
-        """Return a map of finite float64 arrays of the right shapes that nobody else writes to."""
+        """Wrap finite float64 arrays of the right shapes that no other code modifies."""
         trusted = object.__new__(cls)
         trusted.__dict__.update(weight=weight, bias=bias)
         return trusted
 
     @staticmethod
     def identity(dim: int) -> "AffineMap":
-        r"""Return the identity of $\mathbb{R}^{dim}$, without a matrix in memory.
+        r"""Return the identity of $\mathbb{R}^{dim}$; its matrix takes no memory.
 
         Examples:
             >>> identity = AffineMap.identity(10**6)
@@ -78,7 +78,7 @@ class AffineMap(WithoutCaches):
 
     @quickly_cached
     def is_identity(self) -> bool:
-        """Whether it returns its argument."""
+        """Whether the map is the identity."""
         n, dim_out = self.weight.shape
         return (
             n == dim_out
@@ -99,14 +99,14 @@ class AffineMap(WithoutCaches):
         return integer_matrix(np.column_stack([self.weight.T, self.bias]))
 
     def on_integers(self, rows: fmpz_mat) -> tuple[fmpz_mat, int]:
-        """Apply the map to integer rows: of its argument and, last, of the constant 1.
+        """Apply the map to rows of integers: the coordinates of the argument, then the constant 1.
 
         Args:
-            rows: Shape `(dim_in + 1, n_columns)`.
+            rows: The rows, shape `(dim_in + 1, n_columns)`.
 
         Returns:
-            The rows of its values, shape `(dim_out, n_columns)`, and the exponent of their scale
-            over that of the given ones.
+            The rows of the result, shape `(dim_out, n_columns)`, and the exponent of their scale
+            relative to the scale of `rows`.
         """
         n_columns = rows.ncols()
         if self.is_identity:
@@ -143,19 +143,19 @@ class AffineMap(WithoutCaches):
         return {}
 
     def hashed_parts(self) -> dict[str, object]:
-        """What a fingerprint reads: of an identity its dimension."""
+        """The parts that enter a fingerprint; for an identity, only its dimension."""
         if self.is_identity:
             return {"": "AffineMap", "identity": self.dim_in}
         return {"": "AffineMap", "weight": self.weight, "bias": self.bias}
 
     @property
     def dim_in(self) -> int:
-        """The dimension of its arguments."""
+        """The dimension of the input."""
         return int(self.weight.shape[0])
 
     @property
     def dim_out(self) -> int:
-        """The dimension of its values."""
+        """The dimension of the output."""
         return int(self.weight.shape[1])
 
 
@@ -163,7 +163,7 @@ class AffineMap(WithoutCaches):
 def _identity(dim: int) -> AffineMap:
     if dim < 1:
         return AffineMap(np.eye(dim), np.zeros(dim))
-    # Every row is the same line of zeros around a one, seen through another window.
+    # All rows are overlapping views of one array: zeros around a single one.
     line = np.zeros(2 * dim - 1)
     line[dim - 1] = 1.0
     line.setflags(write=False)
@@ -181,10 +181,10 @@ class FormBlock(WithoutCaches):
     """Forms of a layer that read the same entries of the query.
 
     Attributes:
-        forms: Which forms, in order; a slice for all.
-        columns: Which entries they read, shape `(n,)`; a slice for all.
-        slopes: Their slopes on those, shape `(n_forms, n)`.
-        offsets: Their offsets.
+        forms: The indices of the forms, in order, or a slice for all.
+        columns: The entries that the forms read, shape `(n,)`, or a slice for all.
+        slopes: The slopes on these entries, shape `(n_forms, n)`.
+        offsets: The offsets, shape `(n_forms,)`.
 
     Examples:
         >>> block = FormBlock(slice(None), slice(None), np.eye(2), np.zeros(2))
@@ -202,18 +202,18 @@ class FormBlock(WithoutCaches):
 
     @cached_property
     def enclosed(self) -> EnclosedMap:
-        """The scores as a map on enclosed vectors of what is read."""
+        """The scores as a map of enclosed vectors; its input is the entries that the forms read."""
         return EnclosedMap(np.ascontiguousarray(self.slopes.T), self.offsets)
 
 
 class ExactContributions(NamedTuple):
-    r"""What each form of a layer contributes when it wins, as integers.
+    r"""The contribution of each form of a layer, when it wins, in integers.
 
     Attributes:
-        gains: The $\lambda_j$ without their scale, shape `(n_forms,)`.
-        gains_exponent: The power of two that is their scale.
-        values: For each form the `(column, integer)` pairs of the nonzero entries of $v_j$.
-        values_exponent: The power of two that is their scale.
+        gains: The $\lambda_j$ as integers, shape `(n_forms,)`.
+        gains_exponent: The exponent of two that scales `gains`.
+        values: For each form, the `(column, integer)` pairs of the nonzero entries of $v_j$.
+        values_exponent: The exponent of two that scales `values`.
         has_gains: Whether any $\lambda_j$ is nonzero.
         has_values: Whether any $v_j$ is nonzero.
 
@@ -240,27 +240,29 @@ class ArgmaxLayer(WithoutCaches):
     r"""One layer $z \mapsto [z +]\; y(z W_q + b_q)\, W_y + b_y$.
 
     With $q = z W_q + b_q \in \mathbb{R}^p$, group $g$ owns the forms
-    $s_j(q) = \langle a_j, q_{R_g}\rangle + c_j$ for `starts[g] <= j < starts[g + 1]` and the block
-    of $y$ from column `slots[g]`, as wide as the values. The winner $j$ fills the block with
-    $\lambda_j s_j(q) e_1 + v_j$: a ReLU or maxout unit passes the winning form on
-    ($\lambda_j = 1$, $v_j = 0$, blocks of width 1), a head its value ($\lambda_j = 0$).
+    $s_j(q) = \langle a_j, q_{R_g}\rangle + c_j$ for `starts[g] <= j < starts[g + 1]`. It writes to
+    the block of $y$ that starts at column `slots[g]` and is as wide as the values. The winner $j$
+    fills the block with $\lambda_j s_j(q) e_1 + v_j$. A ReLU or maxout unit contributes the winning
+    score ($\lambda_j = 1$, $v_j = 0$, blocks of width 1), a head the winner's value
+    ($\lambda_j = 0$).
 
-    A group reads the entries $R_g$ of the query: a ReLU unit one, a head its own, a maxout unit
-    all of them. All arrays are stored weights, hence exact; nothing is multiplied out.
+    A group reads the entries $R_g$ of the query: a ReLU unit reads one, a head its own, a maxout
+    unit all of them. All arrays are stored weights and hence exact; no product of weights is
+    formed.
 
     Attributes:
         query: The map $z \mapsto q$.
         slopes: The $a_j$, shape `(n_forms, n_read)`.
         offsets: The $c_j$, shape `(n_forms,)`.
-        starts: First form of each group and the end, shape `(n_groups + 1,)`.
-        slots: First column of each group's block in $y$, shape `(n_groups,)`. Blocks of two groups
-            may coincide: contributions add.
+        starts: The first form of each group, then the number of forms, shape `(n_groups + 1,)`.
+        slots: The first column of each group's block in $y$, shape `(n_groups,)`. If two groups
+            write to the same columns, their contributions are added.
         gains: The $\lambda_j$, shape `(n_forms,)`.
         values: The $v_j$, shape `(n_forms, width)`.
         output: The map $y \mapsto y W_y + b_y$.
         residual: Whether $z$ is added to the result.
-        reads: The $R_g$, shape `(n_groups, n_read)`, each entry at most once; -1, with slopes 0,
-            where a group reads fewer. None if every group reads all of $q$.
+        reads: The $R_g$, shape `(n_groups, n_read)`, with no entry repeated within a group. Entries
+            are -1, with slopes 0, where a group reads fewer. None if every group reads all of $q$.
 
     Examples:
         The ReLU of one number, as one group of the forms 0 and $q$:
@@ -283,7 +285,7 @@ class ArgmaxLayer(WithoutCaches):
     residual: bool
     reads: IntArray | None = None
     kind: ClassVar[str | None] = None
-    """`HEADS` or `UNITS` (see `layer_words`) where the groups are those of a model, in order."""
+    """`HEADS` or `UNITS` (see `layer_words`) if the groups are those of a model, in its order."""
 
     __repr__ = short_repr
     _repr_html_ = html_card
@@ -299,24 +301,24 @@ class ArgmaxLayer(WithoutCaches):
         }
         starts = sizes.ints("starts", self.starts, ("n_ends",))
         slots = sizes.ints("slots", self.slots, ("n_groups",))
-        # Numbers from a file are compared as they are: differences and sums of them may wrap.
+        # Compare entries directly: differences and sums of integers from a file may wrap around.
         rising = (
             starts[0] == 0 and starts[-1] == sizes["n_forms"] and (starts[:-1] < starts[1:]).all()
         )
         if len(starts) != len(slots) + 1 or not rising:
             raise ArgumentError(
-                f"`starts` must rise from 0 to {sizes['n_forms']} in {len(slots)} steps, one for "
-                f"each group; got {starts.tolist()}."
+                f"`starts` must increase from 0 to {sizes['n_forms']} in {len(slots)} steps, one "
+                f"for each group; got {starts.tolist()}."
             )
         if slots.min() < 0 or slots.max() > self.output.dim_in - sizes["width"]:
             raise ArgumentError(
-                f"`slots` must leave room for {sizes['width']} columns below "
-                f"{self.output.dim_in}; got {slots.tolist()}."
+                f"`slots` must be at least 0, and each block of {sizes['width']} columns must fit "
+                f"into the {self.output.dim_in} columns of the output map; got {slots.tolist()}."
             )
         if self.residual and self.dim_in != self.dim_out:
             raise ArgumentError(
-                f"`residual` must be False where the widths differ; got {self.dim_in} in and "
-                f"{self.dim_out} out."
+                "`residual` must be False because the widths of input and output differ; got "
+                f"{self.dim_in} in and {self.dim_out} out."
             )
         for name, array in read.items():
             object.__setattr__(self, name, owned(array))
@@ -330,31 +332,31 @@ class ArgmaxLayer(WithoutCaches):
             object.__setattr__(self, name, frozen)
 
     def with_kind(self, kind: str) -> "ArgmaxLayer":
-        """Set the `kind`, and return the layer."""
+        """Set `kind` and return the layer."""
         self.__dict__["kind"] = kind
         return self
 
     @classmethod
     def trusted(cls, shared: dict[str, Any], **fields: Any) -> "ArgmaxLayer":
-        """Return a layer of fields, and cached properties, that are known to fit together."""
+        """Build a layer, without checks, from consistent fields and precomputed properties."""
         layer = object.__new__(cls)
         layer.__dict__.update(shared, **fields)
         return layer
 
     @cached_property
     def is_table(self) -> BoolArray:
-        """Which groups contribute constants only, as heads do: shape `(n_groups,)`."""
+        """Mask of the groups that contribute constants only, as heads do: shape `(n_groups,)`."""
         return np.asarray(~np.logical_or.reduceat(self.gains != 0.0, self.starts[:-1]))
 
     @cached_property
     def passes_maximum(self) -> BoolArray:
-        """Which groups contribute their largest score, as units do: shape `(n_groups,)`."""
+        """Mask of the groups that contribute their maximum, as units do: shape `(n_groups,)`."""
         if self.is_relu:
             return np.ones(self.n_groups, dtype=np.bool_)
         has_value = self.values.any(axis=1)
         if has_value.all():
             return np.zeros(self.n_groups, dtype=np.bool_)
-        # The gain of a form that is zero does not matter.
+        # The gain of a form that is identically zero does not matter.
         is_zero = ~self.slopes.any(axis=1) & (self.offsets == 0.0)
         passes = ((self.gains == 1.0) | is_zero) & ~has_value
         return np.asarray(np.logical_and.reduceat(passes, self.starts[:-1]))
@@ -367,9 +369,10 @@ class ArgmaxLayer(WithoutCaches):
 
     @cached_property
     def copies(self) -> IntArray | None:
-        """Which entry of the query each form is, -1 for zero; None if a form is something else.
+        """The entry of the query that each form equals, -1 for the zero form.
 
-        The forms of ReLU units are; copying entries takes the place of a product.
+        None if some form is neither an entry nor zero. The forms of ReLU units are entries or zero,
+        so copying replaces a matrix product.
         """
         nonzero = self.slopes != 0.0
         if self.offsets.any() or (nonzero.sum(axis=1) > 1).any():
@@ -383,7 +386,7 @@ class ArgmaxLayer(WithoutCaches):
 
     @quickly_cached
     def is_relu(self) -> bool:
-        """Whether group `i` is the ReLU of entry `i` of the query, and goes to column `i`."""
+        """Whether group `i` is the ReLU of entry `i` of the query and writes to column `i`."""
         p = self.query.dim_out
         if len(self.offsets) != 2 * p or self.values.shape[1] != 1 or self.output.dim_in != p:
             return False
@@ -400,7 +403,7 @@ class ArgmaxLayer(WithoutCaches):
 
     @cached_property
     def form_blocks(self) -> list[FormBlock]:
-        """The forms, those of all groups that read the same entries of the query together."""
+        """The forms in blocks; all groups of a block read the same entries of the query."""
         if self.reads is None:
             return [FormBlock(slice(None), slice(None), self.slopes, self.offsets)]
         kinds, kind = np.unique(self.reads, axis=0, return_inverse=True)
@@ -427,14 +430,14 @@ class ArgmaxLayer(WithoutCaches):
         return dense
 
     def on_integers(self, queries: fmpz_mat) -> tuple[fmpz_mat, int]:
-        """Apply the forms to integer rows: of the query and, last, of the constant 1.
+        """Evaluate the forms on rows of integers: the entries of the query, then the constant 1.
 
         Args:
-            queries: Shape `(p + 1, n_columns)`.
+            queries: The rows, shape `(p + 1, n_columns)`.
 
         Returns:
-            The scores, shape `(n_forms, n_columns)`, and the exponent of their scale over that of
-            the queries.
+            The scores, shape `(n_forms, n_columns)`, and the exponent of their scale relative to
+            the scale of `queries`.
         """
         shape = len(self.offsets), queries.ncols()
         rows: list[Any] = [] if self.reads is None and self.copies is None else queries.tolist()
@@ -453,9 +456,9 @@ class ArgmaxLayer(WithoutCaches):
 
     @cached_property
     def exact_scores(self) -> tuple[fmpz_mat, int]:
-        """The scores as forms $(a, c)$ of the layer's input: integers, and their exponent.
+        """The scores as forms $(a, c)$ of the layer's input, in integers, and their exponent.
 
-        Shape `(n_forms, dim_in + 1)`, the offset last.
+        The matrix has shape `(n_forms, dim_in + 1)`, with the offset last.
         """
         queries, exponent = self.query.exact
         if exponent > 0:
@@ -467,7 +470,7 @@ class ArgmaxLayer(WithoutCaches):
 
     @cached_property
     def exact_blocks(self) -> tuple[list[fmpz_mat], int]:
-        """For each block the slopes and offsets as integers, all on one scale."""
+        """The slopes and offsets of each block as integers, all with one exponent."""
         tables = []
         for block in self.form_blocks:
             check_time()
@@ -498,27 +501,27 @@ class ArgmaxLayer(WithoutCaches):
 
     @property
     def n_groups(self) -> int:
-        """How many argmax decisions the layer makes: the length of its part of a signature."""
+        """The number of groups: the length of the layer's part of a signature."""
         return len(self.slots)
 
     @property
     def dim_in(self) -> int:
-        """The width of its input."""
+        """The dimension of the input."""
         return self.query.dim_in
 
     @property
     def dim_out(self) -> int:
-        """The width of its output."""
+        """The dimension of the output."""
         return self.output.dim_out
 
 
 class Place(NamedTuple):
-    """Where a layer stands in its network.
+    """The position of a layer in its network.
 
     Attributes:
-        depth: How many layers come before it.
+        depth: The number of layers before it.
         layer: The layer.
-        groups: Which entries of a signature are its own.
+        groups: The slice of a signature that belongs to the layer.
 
     Examples:
         >>> from hardmax import ReluNetwork
@@ -540,12 +543,12 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class ArgmaxNetwork(WithoutCaches):
-    """Layers one after the other, with an affine map after the last: what an engine works on.
+    """A sequence of layers between two affine maps: the form of a model that the engines use.
 
-    A signature lists the winner's index within its group for all groups of all layers, in order.
+    A signature lists, for all groups of all layers in order, the winner's index within its group.
 
     Attributes:
-        layers: The layers, first to last; there may be none.
+        layers: The layers, first to last; may be empty.
         embedding: The affine map before the first layer.
         readout: The affine map after the last layer.
 
@@ -569,8 +572,8 @@ class ArgmaxNetwork(WithoutCaches):
         for index, layer in enumerate(layers):
             if layer.query.weight.shape[0] != width:
                 raise ArgumentError(
-                    f"`layers[{index}]` must take vectors of width {width}, what comes before it "
-                    f"gives; got one that takes {layer.dim_in}."
+                    f"`layers[{index}]` must take vectors of width {width}, the output width of "
+                    f"the part before it; got one that takes {layer.dim_in}."
                 )
             width = layer.output.weight.shape[1]
         if self.readout.dim_in != width:
@@ -582,7 +585,7 @@ class ArgmaxNetwork(WithoutCaches):
     def trusted(
         cls, layers: tuple[ArgmaxLayer, ...], embedding: AffineMap, readout: AffineMap
     ) -> "ArgmaxNetwork":
-        """Return a network of layers and maps that are known to fit together."""
+        """Build a network, without checks, from layers and maps that fit together."""
         network = object.__new__(cls)
         network.__dict__.update(layers=layers, embedding=embedding, readout=readout, kept={})
         return network
@@ -604,25 +607,25 @@ class ArgmaxNetwork(WithoutCaches):
 
     @property
     def words(self) -> tuple[LayerWords, ...]:
-        """For each layer what it, its groups and their forms are called."""
+        """The words for each layer, its groups and their forms."""
         given: tuple[LayerWords, ...] | None = self.__dict__.get("_words")
         return infer_words([layer.kind for layer in self.layers]) if given is None else given
 
     def with_words(self, words: Iterable[LayerWords]) -> "ArgmaxNetwork":
-        """Set the `words`, one entry for each layer, and return the network."""
+        """Set `words`, one entry for each layer, and return the network."""
         self.__dict__["_words"] = tuple(words)
         return self
 
     def name_wall(self, layer: int, group: int, form: int | None = None) -> str:
-        """Return the name of a wall, as legends and messages have it.
+        """Return the name of a wall, as it appears in legends and messages.
 
         Args:
-            layer: The layer of the wall, as results list it; -1 for the domain.
-            group: The group, or the row of the domain.
-            form: The index of a form in the group.
+            layer: The index of the wall's layer, as listed in results; -1 for the domain.
+            group: The index of the group, or of the row of the domain.
+            form: The index of a form within the group.
 
         Raises:
-            ArgumentError: If there is no such layer.
+            ArgumentError: If the network has no such layer.
 
         Examples:
             >>> from hardmax import ReluNetwork
@@ -636,10 +639,10 @@ class ArgmaxNetwork(WithoutCaches):
         return self.words[index].name(group, form)
 
     def find_wall(self, name: str) -> tuple[int, int]:
-        """Return the `(layer, group)` that a name stands for, as results list it.
+        """Return the pair `(layer, group)` of a wall from its name.
 
         Args:
-            name: What a legend or a message says, with or without the form.
+            name: The name from a legend or a message, with or without the form.
 
         Raises:
             ArgumentError: If the network has no such wall.
@@ -665,17 +668,17 @@ class ArgmaxNetwork(WithoutCaches):
 
     @quickly_cached
     def n_weights(self) -> int:
-        """How many numbers the matrices of all layers have."""
+        """The total number of entries in the matrices of all layers."""
         return sum(layer.query.weight.size + layer.output.weight.size for layer in self.layers)
 
     @quickly_cached
     def kept(self) -> dict[str, Any]:
-        """What has been made of it for use again, by name: as long as the network is there."""
+        """A cache, by name, of data derived from the network; it lives as long as the network."""
         return {}
 
     @cached_property
     def places(self) -> tuple[Place, ...]:
-        """The layers, first to last, each with its part of a signature."""
+        """The position of every layer, first to last."""
         ends = [0, *accumulate(layer.n_groups for layer in self.layers)]
         return tuple(
             Place(depth, layer, slice(ends[depth], ends[depth + 1]))
@@ -686,14 +689,14 @@ class ArgmaxNetwork(WithoutCaches):
 def _check_reads(reads: IntArray, slopes: FloatArray, starts: IntArray, p: int) -> None:
     if reads.min() < -1 or reads.max() >= p:
         raise ArgumentError(
-            f"`reads` must name entries of a query of width {p}, or -1 for none; got entries from "
-            f"{reads.min()} to {reads.max()}."
+            f"`reads` must hold indices into a query of width {p}, or -1 for no entry; got values "
+            f"from {reads.min()} to {reads.max()}."
         )
     if reads.shape[1] > 1:
         ordered = np.sort(reads, axis=1)
         if ((ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] >= 0)).any():
-            raise ArgumentError("`reads` must name an entry of the query once in a group.")
+            raise ArgumentError("`reads` must not repeat an entry within a group.")
     if reads.min() < 0:
         is_used = np.logical_or.reduceat(slopes != 0.0, starts[:-1], axis=0)
         if (is_used & (reads < 0)).any():
-            raise ArgumentError("`slopes` must be 0 where `reads` is -1; some are not.")
+            raise ArgumentError("`slopes` must be 0 wherever `reads` is -1; some are not.")

@@ -1,4 +1,4 @@
-"""What every model can do, once it says which argmax network it is."""
+"""The interface that all models share: everything follows from a model's argmax network."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -10,15 +10,15 @@ from hardmax.typing import ArrayLike, FloatArray, IntArray
 
 
 class ArgmaxModel(ABC):
-    """A model that is affine maps with argmax layers between them.
+    """A model made of affine maps with argmax layers between them.
 
-    A point has shape `(dim_in,)`, a batch `(n_points, dim_in)`; results have the same leading axis
-    or none.
+    A point has shape `(dim_in,)` and a batch `(n_points, dim_in)`. Results have the leading axis of
+    the batch, or none for a single point.
     """
 
     @quickly_cached
     def network(self) -> ArgmaxNetwork:
-        """The model as argmax layers: what every engine works on."""
+        """The model as argmax layers, the form that every engine uses."""
         return self._build_network()
 
     @abstractmethod
@@ -27,7 +27,7 @@ class ArgmaxModel(ABC):
     @property
     @abstractmethod
     def n_parameters(self) -> int:
-        """How many numbers the model stores."""
+        """The number of parameters that the model stores."""
 
     @property
     def dim_in(self) -> int:
@@ -40,20 +40,20 @@ class ArgmaxModel(ABC):
         return self.network.dim_out
 
     def __call__(self, x: ArrayLike) -> FloatArray:
-        """Evaluate the hard model, every winner decided exactly (see `evaluation.forward`)."""
+        """Evaluate the hard model with exact winners (see `evaluation.forward`)."""
         return forward(self.network, x)
 
     def soft(self, x: ArrayLike, tau: float | Sequence[float]) -> FloatArray:
-        """Evaluate the model with its heads softened (see `evaluation.soft`).
+        """Evaluate the model with softmax heads at temperature `tau` (see `evaluation.soft`).
 
         ReLU and maxout units stay hard, so a model without heads is unchanged.
         """
         return soft(self.network, x, tau)
 
     def signature(self, x: ArrayLike) -> IntArray:
-        """Find the exact winner in every group, the first on a tie (`evaluation.signature`)."""
+        """Return the index of the exact winner in every group; if several tie, of the first."""
         return signature(self.network, x)
 
     def affine_map(self, signature: Sequence[int] | IntArray) -> tuple[FloatArray, FloatArray]:
-        """Return `A` and `b` with output `x @ A + b` on the cell of a signature."""
+        """Return `A` and `b` such that the output is `x @ A + b` on the cell of a signature."""
         return affine_map(self.network, signature)

@@ -1,9 +1,9 @@
-r"""Running a network: hard, soft, as a signature, and as the affine map of a cell.
+r"""Evaluation of a network: hard or soft output, signatures, and the affine map of a cell.
 
-Who wins is decided about the stored weights and the given point, both exact dyadic rationals: by
-floats with proven radii where these suffice (`float_pass`), in integers where they do not
-(`exact_pass`). At a point where several forms of a group tie, a hard network takes the mean over
-them, the limit of the soft one.
+The stored weights and the given point are exact dyadic rationals, and winners are decided for these
+numbers: by floats with proven radii where these suffice (`float_pass`), otherwise in integers
+(`exact_pass`). At a point where several forms of a group tie, a hard network returns the mean over
+them, which is the limit of the soft network.
 """
 
 from collections.abc import Sequence
@@ -26,15 +26,15 @@ from hardmax.typing import ArrayLike, BoolArray, FloatArray, IntArray
 def forward(network: ArgmaxNetwork, x: ArrayLike) -> FloatArray:
     """Evaluate the hard network.
 
-    Every head's winner is the true one. The arithmetic between the decisions is rounded, except at
-    points where a decision needed integers: there the output is the exact one rounded once.
+    Every head's winner is exact. The arithmetic between the decisions is rounded. At points where a
+    decision required integers, the output is the exact output, rounded once.
 
     Args:
         network: The network.
         x: A point `(dim_in,)` or a batch `(n_points, dim_in)`.
 
     Returns:
-        Shape `(dim_out,)` or `(n_points, dim_out)`.
+        The output, shape `(dim_out,)` or `(n_points, dim_out)`.
 
     Examples:
         A head that returns the sign of its input, and 0 at the tie:
@@ -57,15 +57,16 @@ def forward(network: ArgmaxNetwork, x: ArrayLike) -> FloatArray:
 
 
 def signature(network: ArgmaxNetwork, x: ArrayLike) -> IntArray:
-    """Find the exact winner of every group, the first index where several tie.
+    """Return the index of the exact winner in every group; if several tie, of the first.
 
     Args:
         network: The network.
         x: A point `(dim_in,)` or a batch `(n_points, dim_in)`.
 
     Returns:
-        Indices within the groups, shape `(n_groups,)` or `(n_points, n_groups)`. On a wall these
-        need not name a cell; `affine_map` then need not agree with `forward`.
+        Indices within the groups, shape `(n_groups,)` or `(n_points, n_groups)`. On a wall the
+        indices may not be the signature of a cell, and `affine_map` may then disagree with
+        `forward`.
     """
     batch = PointBatch.read("x", x, network.dim_in)
     return batch.unpack(point_winners(network, batch.rows).first)
@@ -74,26 +75,26 @@ def signature(network: ArgmaxNetwork, x: ArrayLike) -> IntArray:
 def cell_signature(
     network: ArgmaxNetwork, t: ArrayLike, chart: AffineMap | None = None
 ) -> tuple[IntArray, BoolArray]:
-    r"""Find the winner of every group, and whether the point lies inside the cell they name.
+    r"""Return the winners of all groups, and whether the point is in the interior of their cell.
 
-    A point is inside its cell if the forms that tie with a winner there coincide with it on the
-    whole domain; otherwise it lies on a wall. Both answers are exact.
+    A point is in the interior if all forms that tie with a winner there coincide with it on the
+    whole domain; otherwise the point is on a wall. Both results are exact.
 
     Args:
         network: The network.
         t: Coordinates of a point, `(dim,)`, or of a batch, `(n_points, dim)`.
-        chart: The map from coordinates to inputs $x = t W + b$, applied exactly, if the domain is
-            a slice; None for the whole input space.
+        chart: The map from coordinates to inputs, $x = t W + b$, if the domain is a slice; it is
+            applied exactly. None means the whole input space.
 
     Returns:
-        The indices within the groups, shape `(n_groups,)` or `(n_points, n_groups)`, and a bool or
-        `(n_points,)` of them.
+        The indices within the groups, shape `(n_groups,)` or `(n_points, n_groups)`; and a boolean,
+        or a boolean array of shape `(n_points,)`.
     """
     over = AffineMap.identity(network.dim_in) if chart is None else chart
     if over.dim_out != network.dim_in:
         raise ArgumentError(
-            f"`chart` must give vectors of width {network.dim_in}, what the network takes; got "
-            f"{over.dim_out}."
+            f"`chart` must return vectors of width {network.dim_in}, the input width of the "
+            f"network; got {over.dim_out}."
         )
     batch = PointBatch.read("t", t, over.dim_in)
     found = point_winners(network, batch.rows, over)
@@ -105,21 +106,22 @@ def cell_signature(
 
 
 def soft(network: ArgmaxNetwork, x: ArrayLike, tau: float | Sequence[float]) -> FloatArray:
-    r"""Evaluate the network with softened heads.
+    r"""Evaluate the network with softmax heads.
 
     A group whose forms contribute constants (a head) contributes $\sum_j p_j v_j$ with
-    $p = \mathrm{softmax}(s/\tau)$. Groups that pass scores on (ReLU and maxout units) stay hard, as
-    in a transformer. As $\tau \to 0$ the result tends to `forward`. Weights that rounded scores
-    cannot give are found with interval arithmetic, so small temperatures and ties lose nothing.
+    $p = \mathrm{softmax}(s/\tau)$. Groups that contribute scores (ReLU and maxout units) stay hard,
+    as in a transformer. As $\tau \to 0$ the result tends to that of `forward`. Where rounded scores
+    do not determine the weights, interval arithmetic does, so small temperatures and ties do not
+    reduce the accuracy.
 
     Args:
         network: The network.
         x: A point `(dim_in,)` or a batch `(n_points, dim_in)`.
-        tau: The temperature, at least 0, or one for each layer of the network. Layers without
-            heads ignore theirs.
+        tau: The temperature, at least 0, or a sequence with one temperature per layer of the
+            network. Layers without heads ignore theirs.
 
     Returns:
-        Shape `(dim_out,)` or `(n_points, dim_out)`.
+        The output, shape `(dim_out,)` or `(n_points, dim_out)`.
     """
     batch = PointBatch.read("x", x, network.dim_in)
     taus = read_temperatures(tau, len(network.layers), "layer")
@@ -140,15 +142,15 @@ def affine_map(
 ) -> tuple[FloatArray, FloatArray]:
     r"""Return the affine map $x \mapsto x A + b$ of the network on the cell of a signature.
 
-    Forms that coincide with the named winner on the whole input space tie in the whole cell, and
-    their mean is taken. The map is composed exactly and each coefficient rounded once.
+    If forms coincide with a winner on the whole input space, they tie on the whole cell and the map
+    is their mean. The map is composed exactly, and each coefficient is rounded once.
 
     Args:
         network: The network.
-        signature: For each group the winner's index within the group, shape `(n_groups,)`.
+        signature: For each group, the winner's index within the group, shape `(n_groups,)`.
 
     Returns:
-        The pair of $A$, shape `(dim_in, dim_out)`, and $b$, shape `(dim_out,)`.
+        The matrix $A$, shape `(dim_in, dim_out)`, and the vector $b$, shape `(dim_out,)`.
 
     Raises:
         ArgumentError: If an index is outside its group.
@@ -160,25 +162,26 @@ def affine_map(
 
 
 def read_signature(network: ArgmaxNetwork, signature: Sequence[int] | IntArray) -> IntArray:
-    """Read a signature of the network, with every index inside its group."""
+    """Read a signature of the network, and check that every index is within its group."""
     sizes = Sizes(n_groups=network.n_groups)
     winners = sizes.ints("signature", signature, ("n_groups",), nonempty=())
     ranks = np.concatenate([np.diff(layer.starts) for layer in network.layers] or [winners])
     bad = np.flatnonzero((winners < 0) | (winners >= ranks))
     if len(bad):
         raise ArgumentError(
-            f"`signature` must hold indices within the groups; entry {bad[0]} must be below "
-            f"{ranks[bad[0]]}; got {winners[bad[0]]}."
+            f"`signature` must hold indices within the groups: entry {bad[0]} must be at least 0 "
+            f"and below {ranks[bad[0]]}; got {winners[bad[0]]}."
         )
     return winners
 
 
 def read_temperatures(tau: float | Sequence[float], n: int, what: str) -> list[float]:
-    """Read one temperature, or one for each of `n` things, all at least 0."""
+    """Read one temperature, or one for each of `n` parts; all must be at least 0."""
     taus = floats_any_shape("tau", tau)
     if taus.ndim > 1 or (taus.ndim == 1 and len(taus) != n):
         raise ShapeMismatchError(
-            f"`tau` must be one number or one for each {what}, shape ({n},); got {taus.shape}."
+            f"`tau` must be one number, or one for each {what} with shape ({n},); got shape "
+            f"{taus.shape}."
         )
     if (taus < 0.0).any():
         raise ArgumentError(f"`tau` must be at least 0; got {float(taus.min())}.")
@@ -186,7 +189,7 @@ def read_temperatures(tau: float | Sequence[float], n: int, what: str) -> list[f
 
 
 def _rounded_outputs(network: ArgmaxNetwork, points: FloatArray) -> tuple[FloatArray, BoolArray]:
-    """Evaluate in floats, and mark the points where that decides nothing."""
+    """Evaluate in floats, and return the mask of the points that floats leave open."""
     if is_continuous(network):
         return plain_pass(network, points)
     result = float_pass(network, points, None, named=False)

@@ -1,4 +1,4 @@
-"""Attention heads over a fixed memory: exact routing, hard output, soft output at every tau."""
+"""Attention heads over a fixed memory: exact winners, hard output, and soft output at any tau."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -40,35 +40,37 @@ _HEAD, _HEAD_WITH_BIAS = KeptArrays(*_ARRAYS), KeptArrays(*_ARRAYS, ("query_bias
 class AttentionHead:
     r"""One attention head over a fixed memory of keys and values.
 
-    A row vector $x$ asks with the query $q = x W_Q + b_Q$, and key $j$ answers with the score
+    A row vector $x$ has the query $q = x W_Q + b_Q$. The score of key $j$ is
 
     $$s_j(x) = \langle x W_Q + b_Q, k_j \rangle + \beta_j = \langle a_j, x \rangle + c_j,
       \qquad a_j = W_Q k_j, \quad c_j = \langle b_Q, k_j \rangle + \beta_j .$$
 
-    The hard head returns the value of the winning key, $v_{j^*(x)} W_O$ (the mean over the keys
-    that tie exactly); the soft head at temperature $\tau > 0$ returns
-    $\sum_j p_j v_j W_O$ with $p = \mathrm{softmax}(s(x)/\tau)$, and tends to the hard head as
+    The hard head returns $v_{j^*(x)} W_O$, where $v_{j^*(x)}$ is the value of the winning key (the
+    mean value if several keys tie exactly). The soft head at temperature $\tau > 0$ returns
+    $\sum_j p_j v_j W_O$ with $p = \mathrm{softmax}(s(x)/\tau)$; it tends to the hard head as
     $\tau \to 0$.
 
     *Temperature.* Scores are raw dot products. The usual scaling
-    $\mathrm{softmax}(\langle q, k\rangle/\sqrt{d_k})$ is therefore $\tau = \sqrt{d_k}$
+    $\mathrm{softmax}(\langle q, k\rangle/\sqrt{d_k})$ therefore corresponds to $\tau = \sqrt{d_k}$
     (`standard_temperature`); [SL26] writes $1/\sqrt{d_k}$, which is off by the factor $d_k$.
 
-    *Exactness.* The arrays mean the dyadic rationals they store. Who wins, and who ties, is
-    decided about those numbers, not about rounded scores. A point `x` has shape `(dim,)`, a batch
-    `(n_points, dim)`; the result has the same leading axis or none.
+    *Exactness.* The entries of the arrays are exact dyadic rationals. Winners and ties are decided
+    for these numbers, not for rounded scores.
+
+    A point `x` has shape `(dim,)` and a batch `(n_points, dim)`. Results have the leading axis of
+    the batch, or none for a single point.
 
     Attributes:
         query_weight: The $W_Q$, shape `(dim, d_k)`.
         keys: The $k_j$, shape `(n_keys, d_k)`, at least one.
         values: The $v_j$, shape `(n_keys, d_v)`.
         output_weight: The $W_O$, shape `(d_v, out_dim)`.
-        query_bias: The $b_Q$, shape `(d_k,)`; zero if None.
-        logit_bias: The $\beta_j$, shape `(n_keys,)`; zero if None. An entry $-\infty$ masks the
-            key: it never wins and never gets weight.
+        query_bias: The $b_Q$, shape `(d_k,)`; None means zero.
+        logit_bias: The $\beta_j$, shape `(n_keys,)`; None means zero. An entry $-\infty$ masks its
+            key: the key never wins and its attention weight is always zero.
 
     Raises:
-        EmptyInputError: If there is no key, or `logit_bias` masks every key.
+        EmptyInputError: If there is no key, or if `logit_bias` masks every key.
 
     References:
         [SL26] sections III-D and IV.
@@ -129,12 +131,12 @@ class AttentionHead:
 
     @property
     def head_dim(self) -> int:
-        """The dimension $d_k$ of queries and keys."""
+        """The dimension $d_k$ of the queries and keys."""
         return int(self.keys.shape[1])
 
     @property
     def n_keys(self) -> int:
-        """How many keys there are, masked ones included."""
+        """The number of keys, including masked keys."""
         return int(self.keys.shape[0])
 
     @property
@@ -144,12 +146,12 @@ class AttentionHead:
 
     @property
     def standard_temperature(self) -> float:
-        r"""The $\tau = \sqrt{d_k}$ of $\mathrm{softmax}(\langle q, k\rangle/\sqrt{d_k})$."""
+        r"""The usual $\tau = \sqrt{d_k}$: $\mathrm{softmax}(\langle q, k\rangle/\sqrt{d_k})$."""
         return float(np.sqrt(self.head_dim))
 
     @cached_property
     def unmasked(self) -> IntArray:
-        """The indices of the keys that may win, increasing."""
+        """The indices of the unmasked keys, in increasing order."""
         if self.logit_bias is None:
             return np.arange(self.n_keys)
         return np.flatnonzero(self.logit_bias > -np.inf)
@@ -161,12 +163,12 @@ class AttentionHead:
 
     @property
     def unmasked_bias(self) -> FloatArray:
-        """The biases of the unmasked keys, shape `(n_unmasked,)`, 0 if there are none."""
+        """The biases of the unmasked keys, shape `(n_unmasked,)`; zeros if there are no biases."""
         return zeros(self.n_keys) if self.logit_bias is None else self.logit_bias[self.unmasked]
 
     @property
     def query_offsets(self) -> FloatArray:
-        """The $b_Q$, shape `(d_k,)`, 0 if there is none."""
+        """The query bias $b_Q$, shape `(d_k,)`; zeros if there is none."""
         return zeros(self.head_dim) if self.query_bias is None else self.query_bias
 
     @property
@@ -176,31 +178,31 @@ class AttentionHead:
 
     @cached_property
     def score_map(self) -> ScoreMap:
-        """The scores of the unmasked keys, exact on demand; its key `i` is `unmasked[i]`."""
+        """The scores of the unmasked keys, exact on demand. Its key `i` is key `unmasked[i]`."""
         keys, bias = self.unmasked_keys, self.unmasked_bias
         return ScoreMap(self.query_weight, self.query_offsets, keys, bias)
 
     @cached_property
     def forms(self) -> AffineForms:
-        r"""The scores of the unmasked keys as affine forms of `x`, form `i` for `unmasked[i]`.
+        r"""The scores of the unmasked keys as affine forms of `x`; form `i` is key `unmasked[i]`.
 
-        Each coefficient of $a_j = W_Q k_j$ and $c_j$ is the exact one rounded once. A decision
-        that must be exact asks `score_map.forms` instead.
+        Each coefficient of $a_j = W_Q k_j$ and $c_j$ is the exact value, rounded once. For exact
+        decisions, use `score_map.forms`.
         """
         try:
             return self.score_map.forms.rounded()
         except NonFiniteError:
             raise NonFiniteError(
-                "`query_weight` times `keys` must stay within the range of float64 for `forms`; "
-                "a coefficient exceeds it. `score_map.forms` holds the exact forms."
+                "`query_weight` times `keys` exceeds the range of float64, so `forms` is not "
+                "available. Use `score_map.forms`, which holds the exact forms."
             ) from None
 
     @cached_property
     def first_equal(self) -> IntArray:
-        """For each key the first key with the same score at every `x`; -1 for a masked key.
+        """For each key, the first key with the same score at every `x`; -1 for a masked key.
 
-        Such keys tie everywhere: there is no wall between them. Equality is that of the exact
-        composed forms, so keys may differ in the null space of `query_weight`.
+        Keys with the same score everywhere have no wall between them. The exact forms are compared,
+        so keys with the same score may differ by a vector in the null space of `query_weight`.
         """
         first = np.full(self.n_keys, -1)
         first[self.unmasked] = self.unmasked[self.score_map.first_equal]
@@ -208,40 +210,40 @@ class AttentionHead:
 
     @property
     def is_bias_free(self) -> bool:
-        """Whether all exact offsets $c_j$ are equal, so that the routing cells are cones at 0."""
+        """Whether all exact offsets $c_j$ are equal, so that the cells are cones with apex 0."""
         offsets = self.score_map.forms.integers[:, -1]
         return bool((offsets == offsets[0]).all())
 
     @cached_property
     def diagram(self) -> "PowerDiagram":
-        r"""The power diagram of the keys in query space, site $j$ for key $j$, masks included."""
+        r"""The power diagram in query space, masked keys included; site $j$ is key $j$."""
         from hardmax.tropical.diagrams.power_diagrams import PowerDiagram
 
         return PowerDiagram.from_keys(self.keys, self.logit_bias)
 
     @cached_property
     def pulled_back_diagram(self) -> "PowerDiagram":
-        r"""The routing diagram in the space of $x$, exact, site $j$ for key $j$."""
+        r"""The exact routing diagram in the space of $x$; site $j$ is key $j$."""
         return self.diagram.pull_back(self.query_weight, self.score_map.query_bias)
 
     def scores(self, x: FloatArray) -> FloatArray:
-        r"""Evaluate the scores, rounded, $-\infty$ for masked keys: shape `(..., n_keys)`."""
+        r"""Compute the rounded scores, $-\infty$ for masked keys: shape `(..., n_keys)`."""
         batch = self._points(x)
         return batch.unpack(self._spread(self.score_map.enclose(batch.rows).values, -np.inf))
 
     def tied(self, x: FloatArray) -> BoolArray:
-        """Mark the keys whose exact score is the largest: shape `(..., n_keys)`."""
+        """Return the mask of the keys with the largest exact score: shape `(..., n_keys)`."""
         batch = self._points(x)
         return batch.unpack(self._spread(self.score_map.tied_winners(batch.rows), False))
 
     def winners(self, x: FloatArray) -> IntArray:
-        """Return the key with the largest exact score, the first one on a tie: shape `(...)`."""
+        """Return the key with the largest exact score; if several tie, the first: shape `(...)`."""
         batch = self._points(x)
         first = self.score_map.tied_winners(batch.rows).argmax(axis=1)
         return batch.unpack(self.unmasked[first])
 
     def __call__(self, x: FloatArray) -> FloatArray:
-        """Evaluate the hard head: the mean value of the tied winners, times `output_weight`."""
+        """Evaluate the hard head: the mean value of the tied winners times `output_weight`."""
         batch = self._points(x)
         tied = self.score_map.tied_winners(batch.rows)
         values = self.values[self.unmasked[tied.argmax(axis=1)]]
@@ -252,22 +254,23 @@ class AttentionHead:
         return batch.unpack(values @ self.output_weight)
 
     def cell_output(self, key: int) -> FloatArray:
-        """Return the hard output inside the cell of an unmasked key, shape `(out_dim,)`.
+        """Return the hard output in the interior of an unmasked key's cell, shape `(out_dim,)`.
 
-        It is the mean over the keys with the same form (`first_equal`), which tie in all the cell.
+        This is the mean over the keys with the same form (`first_equal`), which tie on the whole
+        cell.
         """
         key = integer("key", key, at_least=0, at_most=self.n_keys - 1)
         if self.first_equal[key] < 0:
-            raise ArgumentError(f"`key` must not be masked; key {key} is.")
+            raise ArgumentError(f"`key` must be an unmasked key; key {key} is masked.")
         members = np.flatnonzero(self.first_equal == self.first_equal[key])
         return np.asarray(self._mean_value(members) @ self.output_weight)
 
     def attention_weights(self, x: FloatArray, tau: float) -> FloatArray:
-        r"""Evaluate $\mathrm{softmax}(s(x)/\tau)$: shape `(..., n_keys)`, 0 for masked keys.
+        r"""Compute $\mathrm{softmax}(s(x)/\tau)$: shape `(..., n_keys)`, zero for masked keys.
 
         Args:
-            x: Shape `(dim,)` or `(n_points, dim)`.
-            tau: The temperature, at least 0; at 0 the weights are uniform on the exact winners.
+            x: A point `(dim,)` or a batch `(n_points, dim)`.
+            tau: The temperature, at least 0. At 0 the weights are uniform on the exact winners.
         """
         batch = self._points(x)
         return batch.unpack(self._spread(self._weights(batch.rows, _temperature(tau)), 0.0))
@@ -281,7 +284,7 @@ class AttentionHead:
         return batch.unpack(mixed @ self.output_weight)
 
     def potential(self, x: FloatArray, tau: float) -> FloatArray:
-        r"""Evaluate $P_\tau = \tau\log\sum_j e^{s_j/\tau}$, $\max_j s_j$ at 0: shape `(...)`."""
+        r"""Compute $P_\tau = \tau\log\sum_j e^{s_j/\tau}$, or $\max_j s_j$ at 0: shape `(...)`."""
         batch, tau = self._points(x), _temperature(tau)
         if tau == 0.0:
             return batch.unpack(self.score_map.largest(batch.rows))
@@ -290,28 +293,29 @@ class AttentionHead:
             return batch.unpack(weights.largest + tau * log_sums(weights.logs))
 
     def potential_gradient(self, x: FloatArray, tau: float) -> FloatArray:
-        r"""Evaluate $\nabla_x P_\tau = W_Q \sum_j p_j k_j$: shape `(..., dim)`.
+        r"""Compute $\nabla_x P_\tau = W_Q \sum_j p_j k_j$: shape `(..., dim)`.
 
-        At `tau = 0` this is the slope of the winner; on a wall, the mean slope of the tied
-        winners, which is the limit $\tau \to 0$ and a subgradient.
+        At `tau = 0` the result is the slope of the winner. On a wall it is the mean slope of the
+        tied winners, which is the limit as $\tau \to 0$ and a subgradient.
         """
         batch = self._points(x)
         mean_key = self._weights(batch.rows, _temperature(tau)) @ self.score_map.keys
         return batch.unpack(mean_key @ self.query_weight.T)
 
     def potential_hessian(self, x: FloatArray, tau: float) -> FloatArray:
-        r"""Evaluate $\nabla^2_x P_\tau = \frac1\tau W_Q \mathrm{Cov}_p(k) W_Q^\top$.
+        r"""Compute $\nabla^2_x P_\tau = \frac1\tau W_Q \mathrm{Cov}_p(k) W_Q^\top$.
 
         Args:
-            x: Shape `(dim,)` or `(n_points, dim)`.
-            tau: The temperature, above 0: at 0 there is no Hessian on the walls.
+            x: A point `(dim,)` or a batch `(n_points, dim)`.
+            tau: The temperature, greater than 0. At 0 there is no Hessian on the walls.
 
         Returns:
-            Shape `(..., dim, dim)`, symmetric positive semidefinite. Entries as small as
-            $e^{-700}$ keep their leading digits.
+            The Hessians, shape `(..., dim, dim)`, symmetric and positive semidefinite. Entries as
+            small as $e^{-700}$ keep their leading digits.
 
         Raises:
-            NonFiniteError: If an entry exceeds float64, as on a wall at the smallest `tau`.
+            NonFiniteError: If an entry exceeds the range of float64, as on a wall at the smallest
+                `tau`.
         """
         batch, tau = self._points(x), number("tau", tau, above=0.0)
         hessians = np.empty((len(batch.rows), self.dim, self.dim))
@@ -323,14 +327,16 @@ class AttentionHead:
         return batch.unpack(derivatives_within_range(hessians, tau))
 
     def jacobian(self, x: FloatArray, tau: float) -> FloatArray:
-        r"""Evaluate the derivative of `soft`, $\frac1\tau W_O^\top \mathrm{Cov}_p(v, k) W_Q^\top$.
+        r"""Compute the derivative of `soft`, $\frac1\tau W_O^\top \mathrm{Cov}_p(v, k) W_Q^\top$.
 
         Args:
-            x: Shape `(dim,)` or `(n_points, dim)`.
-            tau: The temperature, above 0: at 0 the head is locally constant and jumps on walls.
+            x: A point `(dim,)` or a batch `(n_points, dim)`.
+            tau: The temperature, greater than 0. At 0 the head is locally constant and jumps on
+                walls.
 
         Returns:
-            Shape `(..., out_dim, dim)`: entry `[o, i]` is the derivative of output `o` by `x[i]`.
+            The Jacobians, shape `(..., out_dim, dim)`; entry `[o, i]` is the derivative of output
+            `o` with respect to `x[i]`.
         """
         batch, tau = self._points(x), number("tau", tau, above=0.0)
         values = self.unmasked_values
@@ -348,13 +354,13 @@ class AttentionHead:
         return PointBatch.read("x", x, self.dim)
 
     def _weights(self, points: FloatArray, tau: float) -> FloatArray:
-        """Weights of the unmasked keys."""
+        """Return the attention weights of the unmasked keys."""
         if tau == 0.0:
             return uniform_weights(self.score_map.tied_winners(points))
         return normalised_weights(self.score_map.log_weights(points, tau).logs)
 
     def _mean_value(self, members: IntArray) -> FloatArray:
-        """The mean of some values, rounded once: equal values have themselves as mean."""
+        """Return the mean of some values, rounded once, so that equal values have an exact mean."""
         exact = scaled_integers(self.values[members])
         return rounded_quotients(exact.integers.sum(axis=0), exact.exponent, float(len(members)))
 
@@ -365,7 +371,7 @@ class AttentionHead:
 
 
 def read_score_divisor(value: object, head: AttentionHead) -> float:
-    r"""Read what scores are divided by: a number above 0, or `"standard"` for $\sqrt{d_k}$.
+    r"""Read the divisor of the scores: a number above 0, or `"standard"` for $\sqrt{d_k}$.
 
     Examples:
         >>> head = AttentionHead(np.eye(4), np.eye(4), np.eye(4), np.eye(4))
@@ -379,11 +385,11 @@ def read_score_divisor(value: object, head: AttentionHead) -> float:
 
 
 def read_logit_bias(value: object, sizes: Sizes) -> FloatArray:
-    """Read additive logit biases of shape `(n_keys,)`, where -inf masks, but not every key."""
+    """Read logit biases of shape `(n_keys,)`; -inf masks a key, but may not mask every key."""
     bias = sizes.floats("logit_bias", value, ("n_keys",), infinity="negative")
     if not (bias > -np.inf).any():
         raise EmptyInputError(
-            f"`logit_bias` must leave at least one key unmasked; got -inf for all {len(bias)} keys."
+            f"`logit_bias` must leave at least one key unmasked; all {len(bias)} entries are -inf."
         )
     return bias
 

@@ -1,9 +1,9 @@
-"""The words for the layers, groups and forms of a network: *block 0, head 1, key 3*.
+"""Names for the layers, groups and forms of a network: *block 0, head 1, key 3*.
 
-All numbers start at 0, as indices do. Every message, legend, table and page takes its words from
-`ArgmaxNetwork.words`; the model that a network was made from chooses them. Two programs that cannot
-import this file have the same words, and the tests compare them: `verify/verify.py` and
-`explorer/page/models.js`.
+All indices start at 0. Every message, legend, table and page takes its words from
+`ArgmaxNetwork.words`; the words depend on the model that the network was made from.
+`verify/verify.py` and `explorer/page/models.js` cannot import this file and repeat the words; the
+tests check that they agree.
 """
 
 import re
@@ -13,7 +13,7 @@ from typing import NamedTuple
 from hardmax._ground.display import html_card, short_repr
 
 HEADS, UNITS = "heads", "units"
-"""The kinds of layers whose groups are the heads, or the units, of a model."""
+"""The kinds of layers whose groups are the heads or the units of a model."""
 _HEADS, _UNITS = ("head", "key"), ("unit", "form")
 
 
@@ -21,9 +21,9 @@ class LayerWords(NamedTuple):
     """The words for one layer.
 
     Attributes:
-        place: The layer: `block 0` or `layer 0`.
-        group: A group of it: `head`, `unit` or `group`.
-        form: A form of a group: `key` or `form`.
+        place: The name of the layer: `block 0` or `layer 0`.
+        group: The word for its groups: `head`, `unit` or `group`.
+        form: The word for the forms of a group: `key` or `form`.
 
     Examples:
         >>> words = LayerWords("block 0", "head", "key")
@@ -53,13 +53,13 @@ class LayerWords(NamedTuple):
 
         Args:
             group: The index of the group within the layer.
-            form: The index of the form within the group, as signatures have it.
+            form: The index of the form within the group, as in a signature.
         """
         name = f"{self.place}, {self.group} {group}"
         return name if form is None else f"{name}, {self.form} {form}"
 
     def find_group(self, name: str) -> int | None:
-        """Return the index of the group that a name stands for; None if it is not of this layer."""
+        """Return the index of the group with a given name; None if this layer has no such group."""
         pattern = rf"{re.escape(self.place)}, {self.group} (\d+)(, {self.form} \d+)?"
         found = re.fullmatch(pattern, name, re.ASCII)
         return int(found[1]) if found else None
@@ -68,9 +68,9 @@ class LayerWords(NamedTuple):
 def infer_words(kinds: Sequence[str | None]) -> tuple[LayerWords, ...]:
     """Return the words for a network from the kinds of its layers.
 
-    With heads, a block begins with them; units belong to the block of the heads right before them,
-    and are a block of their own otherwise. Without heads there are layers of units. With a layer of
-    no known kind there are layers of groups.
+    If there are heads, every layer of heads starts a block. Units belong to the block of the heads
+    directly before them, and otherwise form a block of their own. Without heads, the layers are
+    numbered layers of units. If any layer has no kind, all layers are numbered layers of groups.
 
     Args:
         kinds: `HEADS`, `UNITS` or None for each layer.
@@ -102,8 +102,8 @@ def block_words(
     """Return the words for blocks of heads and units.
 
     Args:
-        blocks: For each block whether it has heads and whether it has units.
-        place: What a block is called.
+        blocks: For each block, whether it has heads and whether it has units.
+        place: The word for a block.
 
     Examples:
         >>> [words.name(1) for words in block_words([(True, False), (False, True)])]

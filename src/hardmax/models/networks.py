@@ -1,4 +1,4 @@
-"""Feed-forward networks of ReLU and of maxout units."""
+"""Feed-forward networks of ReLU or maxout units."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,12 +20,13 @@ from hardmax.typing import FloatArray
 class ReluNetwork(ArgmaxModel):
     r"""A network $x \mapsto \mathrm{relu}(\dots\mathrm{relu}(x W_1 + b_1)\dots) W_L + b_L$.
 
-    Hidden layers are ReLU, the last layer is affine. A signature has one entry for each hidden
-    unit: 1 where it is on, 0 where it is off (or identically zero).
+    Hidden layers have ReLU units; the last layer is affine. A signature has one entry for each
+    hidden unit: 1 if the unit is on, 0 if it is off or identically zero.
 
     Attributes:
         weights: The $W_l$, shapes `(n_0, n_1), (n_1, n_2), ...`, at least one.
-        biases: The $b_l$, shapes `(n_1,), (n_2,), ...`. None, for one of them or for all, means 0.
+        biases: The $b_l$, shapes `(n_1,), (n_2,), ...`. None in place of one of them, or of the
+            whole sequence, means zero.
 
     Examples:
         >>> absolute = ReluNetwork([[[1.0, -1.0]], [[1.0], [1.0]]], [None, [-1.0]])
@@ -58,12 +59,12 @@ class ReluNetwork(ArgmaxModel):
 
     @property
     def widths(self) -> list[int]:
-        """How many units each hidden layer has."""
+        """The number of units in each hidden layer."""
         return [int(weight.shape[1]) for weight in self.weights[:-1]]
 
     @property
     def n_parameters(self) -> int:
-        """How many weights and biases there are."""
+        """The total number of weights and biases."""
         return sum(array.size for array in (*self.weights, *(self.biases or ())))
 
     def _build_network(self) -> ArgmaxNetwork:
@@ -75,7 +76,7 @@ class ReluNetwork(ArgmaxModel):
 
 @lru_cache(maxsize=64)
 def _chain(n: int) -> KeptArrays:
-    """The weights and biases of `n` affine maps, one after the other."""
+    """Specify the weights and biases of `n` consecutive affine maps."""
     arrays: list[tuple[str, tuple[str, ...]]] = []
     for i in range(n):
         arrays += (f"weights[{i}]", (f"n_{i}", f"n_{i + 1}")), (f"biases[{i}]", (f"n_{i + 1}",))
@@ -87,14 +88,16 @@ class MaxoutNetwork(ArgmaxModel):
     r"""A network whose hidden units are maxima $\max_j \langle a_j, z\rangle + c_j$.
 
     The last layer is affine. Units of one layer may have different ranks (numbers of forms). A
-    signature has one entry for each hidden unit: which of its forms wins.
+    signature has one entry for each hidden unit: the index of its winning form.
 
     Attributes:
-        weights: For each hidden layer a sequence of units, unit $i$ an array `(rank_i, n_in)` with
-            one form in each row (an array `(width, rank, n_in)` if all ranks agree); last a matrix
-            `(n_in, dim_out)`, which acts on row vectors.
-        biases: For each hidden layer a sequence of arrays `(rank_i,)` (or one `(width, rank)`);
-            last `(dim_out,)`. None means 0, for a unit, a layer, or all.
+        weights: For each hidden layer, a sequence of units. Unit $i$ is an array `(rank_i, n_in)`
+            with one form per row; if all ranks agree, the layer may be one array
+            `(width, rank, n_in)`. The last entry is a matrix `(n_in, dim_out)` that acts on row
+            vectors.
+        biases: For each hidden layer, a sequence of arrays `(rank_i,)`, or one array
+            `(width, rank)`. The last entry has shape `(dim_out,)`. None in place of a unit, of a
+            layer, or of the whole sequence means zero.
 
     References:
         [GWMCB13].
@@ -141,12 +144,12 @@ class MaxoutNetwork(ArgmaxModel):
 
     @property
     def ranks(self) -> list[list[int]]:
-        """How many forms each unit of each hidden layer has."""
+        """The number of forms of each unit in each hidden layer."""
         return [[len(unit) for unit in layer] for layer in self.weights[:-1]]
 
     @property
     def n_parameters(self) -> int:
-        """How many weights and biases there are."""
+        """The total number of weights and biases."""
         layers = [*self.weights[:-1], *(self.biases or ())[:-1]]
         last = self.weights[-1].size + (self.biases or ())[-1].size
         return int(sum(unit.size for layer in layers for unit in layer) + last)
@@ -162,7 +165,7 @@ class MaxoutNetwork(ArgmaxModel):
 def relu_layer(before: AffineMap, after: AffineMap, *, residual: bool = False) -> ArgmaxLayer:
     r"""Return the layer $z \mapsto [z +]\; \mathrm{relu}(z W + b)\, W' + b'$.
 
-    Unit $i$ is the group of the forms 0 and $q_i$, in this order.
+    Unit $i$ is the group of the two forms 0 and $q_i$, in this order.
     """
     (dim_in, n), (width, dim_out) = before.weight.shape, after.weight.shape
     units = _relu_units(n)
@@ -175,7 +178,7 @@ def relu_layer(before: AffineMap, after: AffineMap, *, residual: bool = False) -
 
 @lru_cache(maxsize=64)
 def _relu_units(n: int) -> dict[str, Any]:
-    """The arrays that all layers of `n` ReLU units share."""
+    """Return the arrays that all layers of `n` ReLU units share."""
     units: dict[str, Any] = {
         "slopes": np.tile([[0.0], [1.0]], (n, 1)),
         "offsets": np.zeros(2 * n),
@@ -191,7 +194,7 @@ def _relu_units(n: int) -> dict[str, Any]:
 
 
 def affine_layer(affine: AffineMap) -> ArgmaxLayer:
-    """Return an affine map as a layer without decisions: one form in each group."""
+    """Return an affine map as a layer without decisions: every group has one form."""
     n = affine.dim_out
     identity = AffineMap.identity(n)
     return ArgmaxLayer(
@@ -217,12 +220,12 @@ def read_affine(
 
 
 def _read_offsets(name: str, value: Any, axis: str, sizes: Sizes) -> FloatArray:
-    """Read a vector whose length is known, for a model to keep; None means 0."""
+    """Read a vector of known length and copy it if needed; None means zero."""
     return owned(np.zeros(sizes[axis]) if value is None else sizes.floats(name, value, (axis,)))
 
 
 def sequence(name: str, value: Any, *, nonempty: bool = True) -> list[Any]:
-    """Read a sequence of things, without looking at them."""
+    """Read a sequence as a list, without checking its entries."""
     if type(value) is not list and type(value) is not tuple:
         if isinstance(value, str | bytes | dict) or not isinstance(value, Sequence | np.ndarray):
             raise DtypeError(f"`{name}` must be a sequence; got {type(value).__name__}.")

@@ -1,4 +1,4 @@
-"""One point or a batch of points: read once, computed on as rows, returned in the same form."""
+"""Batches of points: input is read once, processed as rows, and returned in the caller's form."""
 
 from dataclasses import dataclass
 from typing import Any, TypeVar, cast
@@ -14,10 +14,10 @@ Array = TypeVar("Array", bound=AnyArray)
 
 @dataclass(frozen=True, eq=False)
 class PointBatch:
-    """Points as rows, and whether the caller gave a single one.
+    """Points as rows, and whether the caller passed a single point.
 
     Attributes:
-        rows: Shape `(n_points, dim)`; `n_points` may be 0.
+        rows: The points, shape `(n_points, dim)`; `n_points` may be 0.
         single: Whether the argument had shape `(dim,)`.
 
     Examples:
@@ -31,15 +31,15 @@ class PointBatch:
 
     @classmethod
     def read(cls, name: str, value: Any, dim: int) -> "PointBatch":
-        """Read `(dim,)` or `(n_points, dim)`, finite."""
+        """Read finite coordinates of shape `(dim,)` or `(n_points, dim)`."""
         array = floats_any_shape(name, value)
         if array.ndim not in (1, 2) or array.shape[-1] != dim:
             raise ShapeMismatchError(
-                f"`{name}` must have shape (dim,) or (n_points, dim) with dim = {dim}; "
-                f"got {array.shape}."
+                f"`{name}` must have shape (dim,) or (n_points, dim) with dim = {dim}; got "
+                f"{array.shape}."
             )
         return cls(np.atleast_2d(array), array.ndim == 1)
 
     def unpack(self, result: Array) -> Array:
-        """Drop the leading axis of `result` if the caller gave a single point."""
+        """Remove the leading axis of `result` if the caller passed a single point."""
         return cast(Array, result[0]) if self.single else result

@@ -1,9 +1,9 @@
-r"""Scores of a head: affine in the input, rounded when that decides, exact when it does not.
+r"""Scores of a head: affine in the input, computed in floats where those decide, else exactly.
 
-A score is the double product $s_j(x) = \langle x W_Q + b_Q, k_j \rangle + \beta_j$. Its slopes
-$W_Q k_j$ are in general not float64 numbers, so nothing here goes through rounded slopes: floats
-carry a proven error radius, and where the radius leaves a question open the same product is formed
-in integers (`exact`). `heads` and the attention variants are built on top of it.
+A score is $s_j(x) = \langle x W_Q + b_Q, k_j \rangle + \beta_j$. Its slopes $W_Q k_j$ are in
+general not float64 numbers, so rounded slopes are never used. Floats carry a proven error radius;
+where the radius leaves a question open, the same product is computed in integers (`exact`). `heads`
+and the variants of attention are built on this module.
 """
 
 from collections.abc import Iterator
@@ -31,17 +31,17 @@ if TYPE_CHECKING:
 
 _ENTRIES_AT_ONCE = 1 << 21
 _LARGEST_TRUSTED_SIZE = 2.0**13
-"""How large the terms of a score may be, in units of the temperature, for floats to serve."""
+"""The largest terms of a score, relative to the temperature, for which floats are used."""
 
 
 class LogWeights(NamedTuple):
     r"""Logarithms of unnormalised attention weights.
 
     Attributes:
-        logs: $(s_j - s_{\max}) / \tau$, shape `(n_points, n_keys)`, with maximum 0 in each row.
-        largest: $s_{\max}$, shape `(n_points,)`, rounded.
-        errors: How far an entry of each row of `logs` above -746 can be from the true one, shape
-            `(n_points,)`; an entry below stands for a weight that underflows.
+        logs: The $(s_j - s_{\max}) / \tau$, shape `(n_points, n_keys)`, with maximum 0 in each row.
+        largest: The $s_{\max}$, rounded, shape `(n_points,)`.
+        errors: A bound on the error of the entries of each row of `logs` that are above -746, shape
+            `(n_points,)`. Smaller entries stand for weights that underflow.
 
     Examples:
         >>> scores = ScoreMap(np.eye(1), np.zeros(1), np.array([[-1.0], [1.0]]), np.zeros(2))
@@ -58,7 +58,7 @@ class LogWeights(NamedTuple):
 
 
 class ScaledScores(NamedTuple):
-    r"""Scores $s_j / u$ and gaps $(s_j - s_{\max}) / u$, each `(n_points, n_keys)`, rounded.
+    r"""Scores $s_j / u$ and gaps $(s_j - s_{\max}) / u$, both rounded, shape `(n_points, n_keys)`.
 
     Examples:
         >>> scores = ScoreMap(np.eye(1), np.zeros(1), np.array([[-1.0], [1.0]]), np.zeros(2))
@@ -79,7 +79,7 @@ class ScoreMap:
 
     In homogeneous form $s(x) = (x, 1)\, \hat W \hat K^\top$ with
     $\hat W = \begin{pmatrix} W_Q & 0 \\ b_Q & 1 \end{pmatrix}$ and $\hat K = (K, \beta)$. The
-    arrays are finite and consistent: the caller checked them.
+    arrays are finite and have consistent shapes; the caller has checked them.
 
     Attributes:
         query_weight: The $W_Q$, shape `(dim, d_k)`.
@@ -103,15 +103,15 @@ class ScoreMap:
 
     @property
     def n_keys(self) -> int:
-        """How many keys compete."""
+        """The number of unmasked keys."""
         return int(self.keys.shape[0])
 
     @property
     def weight_error(self) -> float:
-        r"""How far a logarithmic weight that matters may be from the true one: $\kappa\,2^{13}$.
+        r"""The accepted error $\kappa\,2^{13}$ of a logarithmic weight that does not underflow.
 
-        About $10^{-11}$ in small dimensions and $10^{-9}$ in dimension 768. It grows with the
-        dimensions as the proven bound does; the rounding errors themselves hardly do.
+        It is about $10^{-11}$ in small dimensions and $10^{-9}$ in dimension 768. It grows with the
+        dimensions like the proven bound; the actual rounding errors hardly grow.
         """
         return rounding_factor(sum(self.query_weight.shape) + 4) * _LARGEST_TRUSTED_SIZE
 
@@ -126,18 +126,19 @@ class ScoreMap:
 
     @cached_property
     def first_equal(self) -> IntArray:
-        """For each key the first key with the same form as a function of x, shape `(n_keys,)`."""
+        """For each key, the first key with the same form as a function of x, shape `(n_keys,)`."""
         return self.forms.first_coinciding()
 
     def enclose(self, points: FloatArray) -> Enclosed:
-        r"""Evaluate the scores in floats, each with a radius that covers every rounding.
+        r"""Evaluate the scores in floats, each with a radius that covers all rounding errors.
 
-        By Lemma 1 of `exact.rounding` the query is within $\gamma_{d+1}(|x||W_Q| + |b_Q|)
-        + d\eta$ of the true one, and the score of that within $\gamma_{d_k+1}$ of its terms. With
-        $S = (|x||W_Q| + |b_Q|)|K|^\top + |\beta|$ both together are at most $\gamma_{d+d_k+4}\, S$,
-        plus the underflows, those of the query magnified by $\sum_i |k_{ji}|$. The radius takes
-        $\kappa_{d+d_k+4} S + T (1 + \sum_i |k_{ji}|)$ as in Lemma 2, whose slack pays for the
-        rounding of the radius itself and of one sum or difference with it.
+        By Lemma 1 of `exact.rounding`, the query is within $\gamma_{d+1}(|x||W_Q| + |b_Q|) + d\eta$
+        of the true query, and its score is within $\gamma_{d_k+1}$ times the sum of the absolute
+        terms. With $S = (|x||W_Q| + |b_Q|)|K|^\top + |\beta|$, both errors together are at most
+        $\gamma_{d+d_k+4}\, S$ plus underflows, of which those in the query are multiplied by
+        $\sum_i |k_{ji}|$. The radius is $\kappa_{d+d_k+4} S + T (1 + \sum_i |k_{ji}|)$ as in Lemma
+        2, whose slack covers the rounding of the radius itself and of one sum or difference with
+        it.
         """
         dim, d_k = self.query_weight.shape
         with np.errstate(over="ignore", invalid="ignore", under="ignore"):
@@ -161,7 +162,7 @@ class ScoreMap:
         return matrix_integers(product, inputs_exponent + weight_exponent + keys_exponent)
 
     def tied_winners(self, points: FloatArray) -> BoolArray:
-        """Mark at each point the keys whose exact score is the largest: `(n_points, n_keys)`."""
+        """Return the mask of the keys with the largest exact score, shape `(n_points, n_keys)`."""
         distinct, copy_of = self._distinct
         tied = np.empty((len(points), self.n_keys), dtype=bool)
         for chunk in self._chunks(len(points)):
@@ -169,11 +170,11 @@ class ScoreMap:
         return tied
 
     def log_weights(self, points: FloatArray, tau: float) -> LogWeights:
-        r"""Evaluate $(s_j - s_{\max})/\tau$ for $\tau > 0$ of any size.
+        r"""Compute $(s_j - s_{\max})/\tau$ for any $\tau > 0$.
 
-        Rounded scores serve while their radius is below `weight_error` times $\tau$ for every key
-        whose weight does not underflow; otherwise the differences and the quotient are formed
-        in integers and rounded once. Hence nothing is lost as $\tau \to 0$.
+        Rounded scores are used if their radius is below `weight_error` times $\tau$ for every key
+        whose weight does not underflow. Otherwise the differences and the quotient are computed in
+        integers and rounded once, so no accuracy is lost as $\tau \to 0$.
         """
         shape = len(points), self.n_keys
         result = LogWeights(np.empty(shape), np.empty(len(points)), np.empty(len(points)))
@@ -183,10 +184,10 @@ class ScoreMap:
         return result
 
     def scaled(self, points: FloatArray, unit: float, error: float) -> ScaledScores:
-        """Evaluate scores and gaps over a positive `unit`, rounded.
+        """Compute scores and gaps divided by a positive `unit`, rounded.
 
-        A float serves while its radius is at most `error`; otherwise scores and gaps are formed in
-        integers and rounded once.
+        Floats are used if their radius is at most `error`. Otherwise scores and gaps are computed
+        in integers and rounded once.
         """
         values, radii = self.enclose(points)
         with np.errstate(over="ignore", invalid="ignore", under="ignore"):
@@ -201,7 +202,7 @@ class ScoreMap:
         return ScaledScores(scores, gaps)
 
     def largest(self, points: FloatArray) -> FloatArray:
-        """Evaluate the largest score at every point, rounded: shape `(n_points,)`."""
+        """Compute the largest score at every point, rounded: shape `(n_points,)`."""
         largest = np.empty(len(points))
         for chunk in self._chunks(len(points)):
             values, radii = self.enclose(points[chunk])
@@ -215,7 +216,7 @@ class ScoreMap:
 
     @cached_property
     def _distinct(self) -> "tuple[ScoreMap, IntArray]":
-        """The scores without repeated keys, whose ties are known, and where each key went."""
+        """The scores of the distinct keys, and the index of each key among them."""
         rows = np.column_stack([self.keys, self.logit_bias]) + 0.0  # No negative zeros.
         unique, copy_of = np.unique(rows, axis=0, return_inverse=True)
         if len(unique) == self.n_keys:
@@ -263,7 +264,7 @@ class ScoreMap:
             logs = gaps / tau
             matters = (gaps + spread) / tau >= EXP_UNDERFLOWS_BELOW
             error = np.where(matters, spread / tau, 0.0).max(axis=1)
-        # The rounding of the gap and of the quotient: two units of at most 746.
+        # Add the rounding errors of the gap and of the quotient, both at most 746 in size.
         error = error + 746 * 2.0**-51
         known = np.isfinite(radii).all(axis=1)
         error[known & (matters.sum(axis=1) == 1)] = 0.0

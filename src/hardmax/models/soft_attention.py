@@ -33,15 +33,15 @@ def normalised_weights(logs: FloatArray) -> FloatArray:
 
 
 def uniform_weights(tied: BoolArray) -> FloatArray:
-    r"""Return the limit of the weights as $\tau \to 0$: uniform on the winners of each row."""
+    r"""Return the limit of the weights as $\tau \to 0$: uniform over the winners of each row."""
     return np.asarray(tied / tied.sum(axis=1, keepdims=True))
 
 
 def log_sums(logs: FloatArray) -> FloatArray:
-    r"""Return $\log \sum_j e^{t_j}$ for each row $t$ with maximum 0, also where it is tiny.
+    r"""Return $\log \sum_j e^{t_j}$ for each row $t$ with maximum 0, accurate even if it is tiny.
 
-    The winner's term is the exact 1 of $\log(1 + r)$, so a sum of rivals $r$ as small as
-    $10^{-300}$ keeps all its digits.
+    The result is $\log(1 + r)$: the winner contributes the exact 1, so a sum $r$ over the rivals as
+    small as $10^{-300}$ keeps all its digits.
 
     Examples:
         >>> log_sums(np.array([[0.0, -600.0], [0.0, 0.0]])).tolist()
@@ -58,23 +58,23 @@ def covariance_factor(
 ) -> FloatArray:
     r"""Return $Y$ with rows $\sqrt{p_j/\tau}\,(u_j-\bar u)$: $Y^\top Y = \mathrm{Cov}_p(u)/\tau$.
 
-    Deviations are measured from the winner $i$: with $p_i$ close to 1 the mean is
-    $u_i + \sum_j p_j(u_j - u_i)$, whose second term is tiny and keeps its digits, where
-    $u_i - \bar u$ computed directly would be rounding noise. The square roots keep
-    $p_j/\tau$ from leaving the range of floats, and make the product positive semidefinite.
+    Deviations are measured from the winner $i$. If $p_i$ is close to 1, the mean is
+    $u_i + \sum_j p_j(u_j - u_i)$, whose second term is tiny and keeps its digits; computing
+    $u_i - \bar u$ directly would leave only rounding errors. The square roots keep $p_j/\tau$
+    within the range of floats and make the product positive semidefinite.
 
     Args:
         weights: The $p$, shape `(n_keys,)`.
         vectors: The $u_j$, shape `(n_keys, dim)`.
-        centre: The index $i$ of a largest weight.
-        tau: The temperature, above 0.
+        centre: The index $i$ of the largest weight.
+        tau: The temperature, greater than 0.
 
     Returns:
-        Shape `(n_keys, dim)`.
+        The matrix $Y$, shape `(n_keys, dim)`.
     """
     _, exponents = np.frexp(np.abs(vectors).max(axis=0))
     with np.errstate(under="ignore", over="ignore"):
-        # Every coordinate is brought to at most 1, so that no difference overflows.
+        # Scale every coordinate to at most 1, so that no difference overflows.
         unit = np.ldexp(vectors, -exponents)
         from_winner = unit - unit[centre]
         from_mean = from_winner - weights @ from_winner
@@ -83,11 +83,11 @@ def covariance_factor(
 
 
 def derivatives_within_range(derivatives: FloatArray, tau: float) -> FloatArray:
-    """Refuse derivatives `(n_points, ...)` that overflowed, naming the temperature."""
+    """Raise if a derivative `(n_points, ...)` has overflowed; the message names the temperature."""
     if not np.isfinite(derivatives).all():
         point = int(np.argwhere(~np.isfinite(derivatives))[0, 0])
         raise NonFiniteError(
-            f"`tau` must be large enough for a derivative within the range of float64; "
-            f"at point {point} of `x` it is exceeded with tau = {tau}."
+            f"`tau` is too small: with tau = {tau}, a derivative at point {point} of `x` exceeds "
+            "the range of float64. Raise `tau`."
         )
     return derivatives

@@ -1,8 +1,8 @@
-"""Models in files: one safetensors file, whose metadata say in JSON how the tensors fit together.
+"""Model files: one safetensors file; JSON in its metadata describes the structure of the model.
 
-Every weight is stored as it is, float64 bit for bit. The structure is plain data; nothing is ever
-executed while reading, every tensor the structure names must be there and no other, and the arrays
-go through the same checks as those a caller passes. The format is described in `MODEL_FORMAT`.
+Weights are stored as float64, bit for bit. The structure is plain data, and reading a file never
+executes code. A file must contain exactly the tensors that its structure names, and their arrays
+pass the same checks as arrays from a caller. `MODEL_FORMAT` describes the format.
 """
 
 from __future__ import annotations
@@ -41,26 +41,26 @@ r"""The value of `format` in the metadata entry `hardmax`, a JSON object. The ot
 - `ReluNetwork`: `n_layers`. Tensors `weights.i`, `biases.i`.
 - `MaxoutNetwork`: `widths` of the hidden layers. Tensors `weights.i.j`, `biases.i.j` for unit
   `j` of hidden layer `i`, and `weights.last`, `biases.last`.
-- `AttentionHead`: `query_bias`, `logit_bias` (whether there is one). Tensors as the attributes.
+- `AttentionHead`: `query_bias` and `logit_bias` (whether the head has them). Tensors are named like
+  the attributes.
 - `HardTransformer`: `blocks`, at least one, each with `heads` (as for `AttentionHead`), `ffn`
-  (whether there is one), `attention_residual` and `ffn_residual`. Tensors
+  (whether the block has one), `attention_residual` and `ffn_residual`. Tensors
   `blocks.i.heads.j.keys` and so on, `blocks.i.ffn.w_in` and so on, `embedding.weight`,
-  `embedding.bias`, `readout.weight`, `.bias`.
+  `embedding.bias`, `readout.weight` and `readout.bias`.
 - `ArgmaxNetwork`: `residuals`, one for each layer; `identities`, the prefixes (`layers.0.output.`)
-  of the affine maps that are identities: these have a zero bias and no weight. Tensors
-  `layers.i.slopes` and so on, with `layers.i.reads` where the layer has them.
+  of the affine maps that are identities, which have a zero bias and no weight. Tensors
+  `layers.i.slopes` and so on, and `layers.i.reads` if the layer has them.
 
-There are no other fields and no other tensors. The heads of a block are filled up to the longest
-keys and values when they become one layer; all of them together must have at most `MOST_PADDING`
-times the numbers of the file then.
+There are no other fields and no other tensors. When the heads of a block become one layer, they are
+padded to the longest keys and values. All padded heads together may have at most `MOST_PADDING`
+times as many entries as the file.
 
-Tensors are F64, but for `starts`, `slots` and `reads`, which are I64. Files of format
-`hardmax.model/1` are the same without `content`: they are read, and nothing shows whether they are
-as they were written.
+Tensors are F64, except for `starts`, `slots` and `reads`, which are I64. Files of format
+`hardmax.model/1` have no `content`. They are still read, but their integrity is not verified.
 """
 _FORMATS = (MODEL_FORMAT, "hardmax.model/1")
 MOST_PADDING = 64
-"""A layer of heads has at most so many numbers for each number of the file."""
+"""The maximum ratio of entries of padded heads to entries of the file."""
 
 Model = ReluNetwork | MaxoutNetwork | HardTransformer | AttentionHead | ArgmaxNetwork
 _HEAD_ARRAYS = ("query_weight", "keys", "values", "output_weight")
@@ -70,19 +70,19 @@ _FFN_ARRAYS = ("w_in", "b_in", "w_out", "b_out")
 
 
 def save_model(model: ModelLike, path: str | os.PathLike[str]) -> None:
-    """Write a model to a safetensors file; a crash or a full disk leaves an old file as it was.
+    """Write a model to a safetensors file, atomically: a failure leaves an existing file unchanged.
 
     Args:
         model: A `ReluNetwork`, `MaxoutNetwork`, `HardTransformer`, `AttentionHead` or
-            `ArgmaxNetwork`; a `Block`, which is stored as a transformer; or what is read as one of
-            these: a torch module, or the path of another file.
-        path: The file to write, which ends in `.safetensors` or has no ending.
+            `ArgmaxNetwork`; a `Block`, which is stored as a transformer; or a torch module or the
+            path of another file, which is first read as one of these.
+        path: The file to write; its suffix is `.safetensors`, or it has none.
 
     Raises:
-        DtypeError: If `model` is something else.
-        ArgumentError: If `path` has another ending.
-        ArgumentError: If the heads of a block differ in size so much that filled up they would
-            take more than `MOST_PADDING` times the room.
+        DtypeError: If `model` has another type.
+        ArgumentError: If `path` has another suffix.
+        ArgumentError: If the heads of a block differ in size so much that padding would take more
+            than `MOST_PADDING` times the space.
 
     Examples:
         >>> import tempfile
@@ -106,26 +106,27 @@ def load_model(
     last_activation: Any = None,
     max_bytes: int | None = None,
 ) -> Model | GraphNetwork:
-    """Read a model from a file, or a torch module.
+    """Read a model from a file or from a torch module.
 
     Args:
-        path: A file written by `save_model`; an ONNX file, by its ending `.onnx` (`load_onnx`); a
-            scripted or traced module of `torch.jit.save`; the state dict of Linear layers, of
-            `torch.save` or as safetensors. Nothing in a file is run, and torch is not needed. A
-            torch module in memory is read by `from_torch`.
-        input_shape: The shape of one input without the batch, for an ONNX file or a module that
-            does not determine it.
-        activations: For a state dict: what stands between its layers, in the words of
-            `read_activation`, such as `"relu"`; one for all, or one for each layer.
-        last_activation: For a state dict: what stands after its last layer.
-        max_bytes: The most memory that reading a file of ONNX or torch may take (see `load_onnx`).
-            Other files need no more than a small multiple of their size.
+        path: One of: a file written by `save_model`; an ONNX file, recognized by its suffix `.onnx`
+            (see `load_onnx`); a scripted or traced module saved by `torch.jit.save`; the state dict
+            of Linear layers, saved by `torch.save` or as safetensors; or a torch module in memory
+            (see `from_torch`). No code in a file is executed, and files can be read without torch.
+        input_shape: The shape of one input without the batch axis, for an ONNX file or a module
+            that does not determine it.
+        activations: For a state dict: the activation between its layers, in the vocabulary of
+            `read_activation`, such as `"relu"`; either one for all layers or one for each.
+        last_activation: For a state dict: the activation after its last layer.
+        max_bytes: The maximum memory for reading an ONNX or torch file (see `load_onnx`). Other
+            files need no more than a small multiple of their size.
 
     Raises:
-        RecordFormatError: If the file holds something else, or is not as it was written: damaged
-            metadata, a tensor that is missing, superfluous, of a wrong type or shape, or not
-            finite. The message says which.
-        ArgumentError: If an argument is missing, or does not belong to such a file.
+        RecordFormatError: If the file does not contain a model or is corrupted: damaged metadata,
+            or a tensor that is missing, superfluous, not finite, or of a wrong type or shape. The
+            message describes the problem.
+        ArgumentError: If a required argument is missing, or an argument does not apply to this kind
+            of file.
 
     Examples:
         >>> import tempfile
@@ -145,11 +146,11 @@ def load_model(
     if not _may_be_of_torch(path):
         header, tensors = read_tensors(path)
     if tensors is None or (header is None and tensors):
-        # Imported here: files of this library are read in half the time without it.
+        # Imported lazily: this halves the time to read files of this library.
         from hardmax.models.formats.torch.network_files import load_torch_file
 
         return load_torch_file(path, input_shape=input_shape, max_bytes=max_bytes, **stated)
-    _refuse_given("a file that says what it holds", {"input_shape": input_shape, **stated})
+    _refuse_given("a file that describes its own contents", {"input_shape": input_shape, **stated})
     try:
         return _model(*check_tensors(header, tensors, path), path)
     except RecordFormatError as error:
@@ -157,15 +158,15 @@ def load_model(
 
 
 def _reader_of(header: str | None) -> str:
-    """Name the function that reads a compiled transformer, with a blank before it."""
+    """Return a sentence that names the reader of a compiled transformer, after a space."""
     for kind, name in (("-function", "load_function"), ("", "load_compiled")):
         if header is not None and f'"hardmax.compiled{kind}/' in header:
-            return f" `hm.constructions.{name}` reads it."
+            return f" Read it with `hm.constructions.{name}`."
     return ""
 
 
 def _may_be_of_torch(path: str | os.PathLike[str]) -> bool:
-    """Whether a file begins as archives do, or as a pickle of torch and no safetensors file."""
+    """Whether a file starts like an archive or a torch pickle, and is not a safetensors file."""
     with Path(path).open("rb") as file:
         start = file.read(8)
     return start.startswith(b"PK") or (start.startswith(b"\x80\x02") and start[2:] != bytes(6))
@@ -174,14 +175,14 @@ def _may_be_of_torch(path: str | os.PathLike[str]) -> bool:
 def _module_model(
     module: Any, input_shape: Sequence[int] | None, activations: Any, last_activation: Any
 ) -> Model | GraphNetwork:
-    """Read a module of torch; there is none if torch was not imported."""
+    """Read a torch module; if torch has not been imported, `module` cannot be one."""
     torch = sys.modules.get("torch")
     if torch is None or not isinstance(module, torch.nn.Module):
         raise DtypeError(
-            f"`path` must be a file or a torch.nn module; got {type(module).__name__}."
+            f"`path` must be a file name or a torch.nn module; got {type(module).__name__}."
         )
     stated = {"activations": activations, "last_activation": last_activation}
-    _refuse_given("a module, which says what stands between its layers", stated)
+    _refuse_given("a torch module, which defines its own activations", stated)
     from hardmax.models.formats.torch.modules import from_torch
 
     return from_torch(module, input_shape=input_shape)
@@ -194,12 +195,12 @@ def _refuse_given(what: str, given: dict[str, Any]) -> None:
 
 
 def model_bytes(model: Model) -> bytes:
-    """Return what `save_model` would write."""
+    """Return the bytes that `save_model` would write."""
     return tensor_bytes(*_parts(model))
 
 
 def model_from_bytes(content: bytes, path: str | os.PathLike[str]) -> Model:
-    """Read what `model_bytes` returned, out of a file whose path is for messages."""
+    """Read the bytes that `model_bytes` returned; `path` is only used in messages."""
     return _model(*check_tensors(*split_tensor_bytes(content, path), path), path)
 
 
@@ -215,21 +216,23 @@ def _model(
         found = fields.pop("format", None)
         if found not in _FORMATS:
             raise RecordFormatError(
-                f"its metadata must have the format {MODEL_FORMAT!r}; got {found!r:.60}."
+                f"its metadata must state the format {MODEL_FORMAT!r}; got {found!r:.60}."
             )
         source = TensorSource(fields, tensors)
         model: Model = read_parts(source)
         source.finish()
     except HardmaxError as error:
-        raise RecordFormatError(f"`path` must hold a model; in {path}: {error}") from None
+        raise RecordFormatError(
+            f"`path` must hold a model; reading {path} failed: {error}"
+        ) from None
     return model
 
 
 def write_parts(model: Model, tensors: dict[str, AnyArray]) -> dict[str, Any]:
-    """Add the tensors of a model to `tensors`, and return the fields that say what they are.
+    """Add the tensors of a model to `tensors`, and return the fields that describe them.
 
     Raises:
-        DtypeError: If `model` is none of the models a file can hold.
+        DtypeError: If `model` is of a type that cannot be stored in a file.
     """
     kind = next((name for name, cls in _KINDS.items() if type(model) is cls), None)
     if kind is None:
@@ -238,11 +241,11 @@ def write_parts(model: Model, tensors: dict[str, AnyArray]) -> dict[str, Any]:
 
 
 def read_parts(source: TensorSource, kinds: Sequence[str] | None = None) -> Any:
-    """Take a model's fields and tensors out of a file, and build it.
+    """Build a model from the fields and tensors of a file.
 
     Args:
         source: The fields and tensors of the file.
-        kinds: Which kinds of model are wanted; all if None.
+        kinds: The accepted kinds of model; None accepts all.
     """
     allowed = tuple(_READERS) if kinds is None else kinds
     kind = source.fields.pop("kind", None)
@@ -259,7 +262,7 @@ def _write_relu(model: ReluNetwork, tensors: dict[str, AnyArray]) -> dict[str, A
 
 def _read_relu(source: TensorSource) -> ReluNetwork:
     n_layers = take_field(source.fields, "n_layers", int)
-    # A file cannot have more layers than tensors: a hostile count costs nothing.
+    # A file cannot have more layers than tensors, so a hostile count allocates nothing.
     layers = range(min(n_layers, source.n_tensors + 1))
     return ReluNetwork(
         tuple(source.tensor(f"weights.{i}") for i in layers),
@@ -343,7 +346,7 @@ def _read_transformer(source: TensorSource) -> HardTransformer:
 
 
 def _check_padding(heads: Sequence[AttentionHead], n_numbers: int) -> None:
-    """Refuse heads of sizes so different that side by side they take far more room than alone."""
+    """Refuse heads whose sizes differ so much that padding them would waste too much memory."""
     if not heads:
         return
     n_keys, n_heads = sum(len(head.unmasked) for head in heads), len(heads)
@@ -351,9 +354,9 @@ def _check_padding(heads: Sequence[AttentionHead], n_numbers: int) -> None:
     n_padded = (n_keys + n_heads) * (d_k + d_v) + n_heads * d_v * heads[0].out_dim
     if n_padded > MOST_PADDING * n_numbers:
         raise ArgumentError(
-            "`heads` must be of similar sizes: filled up to the longest keys and values, those of "
-            f"a block have {n_padded} numbers, more than {MOST_PADDING} times the {n_numbers} "
-            "of the file. `save_model(model.network, path)` writes them filled up."
+            "`heads` must be of similar sizes: padded to the longest keys and values, the heads "
+            f"of a block have {n_padded} entries, more than {MOST_PADDING} times the {n_numbers} "
+            "of the file. To save them padded, use `save_model(model.network, path)`."
         )
 
 
@@ -401,7 +404,7 @@ def _read_network(source: TensorSource) -> ArgmaxNetwork:
         raise RecordFormatError(f"`identities` must be a list of names; got {identities!r:.60}.")
     rest = set(identities)
     if len(rest) < len(identities):
-        raise RecordFormatError("`identities` must list a name once.")
+        raise RecordFormatError("`identities` must not repeat a name.")
 
     def affine(prefix: str) -> AffineMap:
         if prefix not in rest:

@@ -1,10 +1,10 @@
-"""Safetensors files with a JSON header: written in one step, read without trust.
+"""Safetensors files with a JSON header: written atomically, read without trusting the content.
 
-The tensors are what they are; the header, one metadata entry, says how they fit together. Nothing
-is ever executed while reading, and whoever reads asks for every tensor and field by name: one that
-is missing or left over is refused. The header holds a hash of itself and of the tensors, so that a
-damaged file is not taken for another model; it is no secret and no signature. Files written before
-there was a hash (formats that end in `/1`) are still read, unchecked; saving them again adds it.
+The header, one metadata entry, describes the structure of the tensors. Reading never executes code,
+and readers request every tensor and field by name: a missing or superfluous one is an error. The
+header contains a hash of itself and of the tensors, which detects damaged files; it is not a
+signature. Older formats (whose names end in `/1`) have no hash. They are still read, but not
+verified; save the file again to add a hash.
 """
 
 import json
@@ -39,10 +39,10 @@ _DTYPES = {
 def write_tensor_file(
     path: str | os.PathLike[str], header: Mapping[str, Any], tensors: Mapping[str, AnyArray]
 ) -> None:
-    """Write tensors and their header; a crash or a full disk leaves an old file as it was.
+    """Write tensors and their header, atomically: a failure leaves an existing file unchanged.
 
     Raises:
-        ArgumentError: If `path` has an ending, and it is not `.safetensors`.
+        ArgumentError: If `path` has a suffix other than `.safetensors`.
     """
     if Path(path).suffix:
         check_ending(path, (".safetensors",))
@@ -52,7 +52,7 @@ def write_tensor_file(
 
 
 def tensor_bytes(header: Mapping[str, Any], tensors: Mapping[str, AnyArray]) -> bytes:
-    """Return the content of a safetensors file: tensors, their header, and a hash of both."""
+    """Return the content of a safetensors file with tensors, their header, and a hash of both."""
     from safetensors.numpy import save
 
     dense = {name: np.array(array, order="C") for name, array in tensors.items()}
@@ -61,20 +61,21 @@ def tensor_bytes(header: Mapping[str, Any], tensors: Mapping[str, AnyArray]) -> 
 
 
 def content_hash(header: Mapping[str, Any], tensors: Mapping[str, AnyArray]) -> str:
-    """Hash a header, without its own hash, and the tensors with their names, types and shapes."""
+    """Hash a header (without its own hash) and the tensors with their names, types and shapes."""
     plain = {name: value for name, value in header.items() if name != _HASH}
     return fingerprint([json.dumps(plain, sort_keys=True), dict(tensors)])
 
 
 def read_tensors(path: str | os.PathLike[str]) -> tuple[str | None, dict[str, AnyArray]]:
-    """Read the header, as text, and the tensors of any safetensors file.
+    """Read the tensors of any safetensors file, and the text of its hardmax header.
 
     Returns:
-        The header, None if the file has none of this library, and the tensors by name, bfloat16 as
-        float32.
+        The header, or None if the file has no header of this library; and the tensors by name, with
+        bfloat16 converted to float32.
 
     Raises:
-        RecordFormatError: If the file is not safetensors, or holds types NumPy does not have.
+        RecordFormatError: If the file is not safetensors, or contains types that NumPy does not
+            have.
     """
     return split_tensor_bytes(Path(path).read_bytes(), path)
 
@@ -82,66 +83,68 @@ def read_tensors(path: str | os.PathLike[str]) -> tuple[str | None, dict[str, An
 def split_tensor_bytes(
     content: bytes, path: str | os.PathLike[str]
 ) -> tuple[str | None, dict[str, AnyArray]]:
-    """Do what `read_tensors` does with the content of a file; its path is for messages."""
+    """Parse the content of a file as `read_tensors` does; `path` is only used in messages."""
     try:
         return _split(content)
     except RecordFormatError as error:
         raise RecordFormatError(
-            f"`path` must be a safetensors file of numbers NumPy has; reading {path} failed: "
+            f"`path` must be a safetensors file with types that NumPy has; reading {path} failed: "
             f"{str(error).rstrip('.')}."
         ) from None
 
 
 def _split(content: bytes) -> tuple[str | None, dict[str, AnyArray]]:
-    """Return the header of this library and views of the tensors."""
+    """Return the hardmax header and views of the tensors."""
     n_header = int.from_bytes(content[:8], "little")
     if len(content) < 8 or n_header > len(content) - 8:
-        raise RecordFormatError("its header reaches beyond its end")
+        raise RecordFormatError("its header extends beyond the end of the file")
     try:
         text = content[8 : 8 + n_header].decode()
     except UnicodeDecodeError as error:
         raise RecordFormatError(f"its header is not UTF-8: {error}") from None
-    # Every tensor has this entry, so that a long header is refused before it is parsed.
+    # Every tensor has this entry, so too long a header can be refused before it is parsed.
     check_tensor_count(text.count('"data_offsets"'))
     described = parse_json(text)
     if not isinstance(described, dict):
-        raise RecordFormatError("its header is no JSON object")
+        raise RecordFormatError("its header is not a JSON object")
     metadata = described.pop("__metadata__", None)
     if not isinstance(metadata, dict | None):
-        raise RecordFormatError("its metadata are no JSON object")
+        raise RecordFormatError("its metadata is not a JSON object")
     check_tensor_count(len(described))
     if _METADATA_KEY in (metadata or {}):
         _check_layout(text)
     data = memoryview(content)[8 + n_header :]
     places = [(*_place(name, entry), name) for name, entry in described.items()]
     end = 0
-    # Side by side, so that no number belongs to two tensors.
+    # The tensors must be contiguous, so that no bytes belong to two of them.
     for start, stop, _, _, name in sorted(places):
         if start != end:
-            raise RecordFormatError(f"the tensor `{name:.60}` does not follow the one before")
+            raise RecordFormatError(
+                f"the tensor `{name:.60}` does not start where the previous one ends"
+            )
         end = stop
     if end != len(data):
-        raise RecordFormatError(f"its tensors take {end:,} bytes of {len(data):,}")
+        raise RecordFormatError(f"its tensors take {end:,} bytes, but it has {len(data):,}")
     found = {name: _view(data[a:b], kind, shape) for a, b, kind, shape, name in places}
     return (metadata or {}).get(_METADATA_KEY), {name: found[name] for name in sorted(found)}
 
 
 def _place(name: str, entry: Any) -> tuple[int, int, str, tuple[int, ...]]:
-    """Return where a tensor begins and ends, its type and its shape."""
+    """Return the start and end offsets of a tensor, its type and its shape."""
     entry = entry if isinstance(entry, dict) else {}
     kind, shape, place = (entry.get(key) for key in ("dtype", "shape", "data_offsets"))
     if not isinstance(kind, str) or kind not in _DTYPES:
-        raise RecordFormatError(f"the type {kind!r:.40} of the tensor `{name:.60}` is not read")
+        raise RecordFormatError(f"the tensor `{name:.60}` has the unsupported type {kind!r:.40}")
     are_sizes = all(
         isinstance(sizes, list) and all(type(n) is int and 0 <= n < 1 << 63 for n in sizes)
         for sizes in (shape, place)
     )
     if not are_sizes or len(place) != 2 or len(shape) > MOST_AXES:
-        raise RecordFormatError(f"the tensor `{name:.60}` has no sound shape and place")
+        raise RecordFormatError(f"the tensor `{name:.60}` has an invalid shape or offset")
     n_bytes = prod(shape) * np.dtype(_DTYPES[kind]).itemsize
     if place[1] - place[0] != n_bytes:
         raise RecordFormatError(
-            f"the tensor `{name:.60}` of shape {shape!s:.100} does not fit its place"
+            f"the shape {shape!s:.100} of the tensor `{name:.60}` does not fit its number of bytes"
         )
     return place[0], place[1], kind, tuple(shape)
 
@@ -157,24 +160,24 @@ def _view(data: memoryview, kind: str, shape: tuple[int, ...]) -> AnyArray:
 
 
 def _check_layout(text: str) -> None:
-    """Refuse a header of this library that another reader might take for something else.
+    """Refuse a hardmax header that another reader might interpret differently.
 
-    Readers of safetensors differ about names that stand twice, fields they do not know, and
-    entries that are lists.
+    Readers of safetensors disagree about duplicate names, unknown fields, and entries that are
+    lists.
     """
     header = parse_json(text, floats=False)
     del header["__metadata__"]
     for name, entry in header.items():
         if not isinstance(entry, dict) or entry.keys() != _ENTRY:
             raise RecordFormatError(
-                f"the tensor {name!r:.60} must have the fields {sorted(_ENTRY)}"
+                f"the tensor {name!r:.60} must have exactly the fields {sorted(_ENTRY)}"
             )
     if not text.startswith("{"):
         raise RecordFormatError("the header must begin with a brace")
 
 
 def widened(array: AnyArray) -> AnyArray:
-    """Return bfloat16 numbers, given as uint16, as float32: they are its upper half.
+    """Convert bfloat16 numbers, given as uint16, to float32, whose upper half they are.
 
     Examples:
         >>> widened(np.array([0x3F80, 0xC000], dtype=np.uint16)).tolist()
@@ -184,12 +187,12 @@ def widened(array: AnyArray) -> AnyArray:
 
 
 def read_tensor_file(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, AnyArray]]:
-    """Read the fields of the header and the tensors that `write_tensor_file` wrote.
+    """Read the header fields and the tensors of a file that `write_tensor_file` wrote.
 
     Raises:
-        RecordFormatError: If the file is not safetensors, has no header that is a JSON object,
-            has a tensor of another type than F64 (I64 for `starts`, `slots` and `reads`), or is not
-            as it was written.
+        RecordFormatError: If the file is not safetensors, has no header or one that is not a JSON
+            object, has a tensor of a type other than F64 (I64 for `starts`, `slots` and `reads`),
+            or was modified after it was written.
     """
     return check_tensors(*read_tensors(path), path)
 
@@ -197,36 +200,36 @@ def read_tensor_file(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict
 def check_tensors(
     header: str | None, tensors: dict[str, AnyArray], path: str | os.PathLike[str]
 ) -> tuple[dict[str, Any], dict[str, AnyArray]]:
-    """Return the fields of a header, without the hash, and the tensors, if both are as written."""
-    must = f"`path` must hold a model; in {path}"
+    """Verify types and hash, and return the fields of the header and the tensors."""
+    must = f"`path` must hold a model; reading {path} failed:"
     if header is None:
-        raise RecordFormatError(f"{must} the metadata have no entry `{_METADATA_KEY}`.")
+        raise RecordFormatError(f"{must} the metadata has no entry `{_METADATA_KEY}`.")
     for name, array in tensors.items():
         is_index = name.rpartition(".")[2] in ("starts", "slots", "reads")
         expected = np.int64 if is_index else np.float64
         if array.dtype != expected:
             raise RecordFormatError(
-                f"{must} the tensor `{name}` has dtype {array.dtype} in place of "
+                f"{must} the tensor `{name}` has dtype {array.dtype} instead of "
                 f"{np.dtype(expected)}."
             )
     try:
         fields = parse_json(header)
     except RecordFormatError as error:
-        raise RecordFormatError(f"{must} the metadata are not JSON: {error}") from None
+        raise RecordFormatError(f"{must} the metadata is not valid JSON: {error}") from None
     if not isinstance(fields, dict):
-        raise RecordFormatError(f"{must} the metadata are not a JSON object.")
+        raise RecordFormatError(f"{must} the metadata is not a JSON object.")
     has_hash, found = _HASH in fields, fields.pop(_HASH, None)
     is_old = str(fields.get("format")).endswith("/1")
     if has_hash == is_old or (has_hash and found != content_hash(fields, tensors)):
         raise RecordFormatError(
-            f"{must} the content is not what was written: its hash `{_HASH}` is "
-            f"{'missing' if found is None else 'another one'}."
+            f"{must} the file was modified after it was written: its hash `{_HASH}` "
+            f"{'is missing' if found is None else 'does not match the content'}."
         )
     return fields, tensors
 
 
 class TensorSource:
-    """The tensors and fields of a file, each of which must be asked for exactly once."""
+    """The tensors and fields of a file, each of which must be taken exactly once."""
 
     def __init__(self, fields: dict[str, Any], tensors: Mapping[str, AnyArray]) -> None:
         self.fields = fields
@@ -238,39 +241,39 @@ class TensorSource:
         return name in self._tensors
 
     def tensor(self, name: str) -> AnyArray:
-        """Take a tensor."""
+        """Take a tensor out of the file."""
         if name not in self._tensors:
             raise RecordFormatError(f"the tensor `{name}` is missing.")
         return self._tensors.pop(name)
 
     def arrays(self, prefix: str, names: tuple[str, ...]) -> dict[str, AnyArray]:
-        """Take several tensors with a common prefix, by their own names."""
+        """Take the tensors with the given names and a common prefix; return them by name."""
         return {name: self.tensor(prefix + name) for name in names}
 
     def affine(self, prefix: str) -> AffineMap:
-        """Take an affine map."""
+        """Take an affine map out of the file."""
         return AffineMap(**self.arrays(prefix, ("weight", "bias")))
 
     def identity(self, prefix: str) -> AffineMap:
-        """Take an identity, of which the file has only the bias."""
+        """Take an identity map, of which the file stores only the zero bias."""
         bias = self.tensor(f"{prefix}bias")
         if bias.ndim != 1 or bias.any():
-            raise RecordFormatError(f"the tensor `{prefix}bias` of an identity must be zeros.")
+            raise RecordFormatError(f"the tensor `{prefix}bias` of an identity map must be zero.")
         return AffineMap.identity(len(bias))
 
     def finish(self) -> None:
-        """Refuse what nobody asked for."""
+        """Raise if any field or tensor has not been taken."""
         refuse_rest({**self._tensors, **self.fields})
 
 
 def refuse_rest(left: Mapping[str, object]) -> None:
-    """Refuse fields or tensors that are left over."""
+    """Raise if any field or tensor is left over."""
     if left:
-        raise RecordFormatError(f"`{min(left)}` does not belong to such a model.")
+        raise RecordFormatError(f"`{min(left)}` is not a field or tensor of this kind of model.")
 
 
 def take_field(fields: dict[str, Any], name: str, kind: type) -> Any:
-    """Take a field of one exact type out of a header."""
+    """Take a field out of a header and check that it has exactly the given type."""
     value = fields.pop(name, None)
     if type(value) is not kind:
         raise RecordFormatError(f"`{name}` must be a {kind.__name__}; got {value!r:.60}.")

@@ -1,4 +1,4 @@
-"""Transformers at zero temperature: blocks of hard heads over fixed memories, and feed-forward."""
+"""Transformers at zero temperature: blocks of hard heads with fixed memories, and ReLU units."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -33,9 +33,9 @@ class FeedForward:
 
     Attributes:
         w_in: The $W_1$, shape `(dim, d_ff)`.
-        b_in: The $b_1$, shape `(d_ff,)`; None means 0.
+        b_in: The $b_1$, shape `(d_ff,)`; None means zero.
         w_out: The $W_2$, shape `(d_ff, out_dim)`.
-        b_out: The $b_2$, shape `(out_dim,)`; None means 0.
+        b_out: The $b_2$, shape `(out_dim,)`; None means zero.
 
     Examples:
         >>> FeedForward([[1.0, -1.0]], None, [[1.0], [1.0]], None)
@@ -63,7 +63,7 @@ class FeedForward:
 
     @property
     def d_ff(self) -> int:
-        """How many units there are."""
+        """The number of units."""
         return int(self.w_in.shape[1])
 
     @property
@@ -72,7 +72,7 @@ class FeedForward:
         return int(self.w_out.shape[1])
 
     def layer(self, *, residual: bool) -> ArgmaxLayer:
-        """Return it as one layer of groups of two forms."""
+        """Return the map as one layer whose groups have two forms each."""
         assert self.b_in is not None
         assert self.b_out is not None
         before = AffineMap.trusted(self.w_in, self.b_in)
@@ -81,7 +81,7 @@ class FeedForward:
 
 
 def read_block(block: Any, head_type: type) -> None:
-    """Check the parts of a new block of heads of a type, and store them as tuple and flags."""
+    """Check the parts of a new block with heads of a given type, and normalise their types."""
     heads = sequence("heads", block.heads, nonempty=False)
     for i, head in enumerate(heads):
         if not isinstance(head, head_type):
@@ -92,7 +92,7 @@ def read_block(block: Any, head_type: type) -> None:
     if block.ffn is not None and not isinstance(block.ffn, FeedForward):
         raise DtypeError(f"`ffn` must be a FeedForward or None; got {type(block.ffn).__name__}.")
     if not heads and block.ffn is None:
-        raise EmptyInputError("`heads` must have an entry where `ffn` is None; got none.")
+        raise EmptyInputError("`heads` must not be empty if `ffn` is None.")
     block.__dict__["heads"] = tuple(heads)
     for name in ("attention_residual", "ffn_residual"):
         flag = getattr(block, name)
@@ -103,7 +103,7 @@ def read_block(block: Any, head_type: type) -> None:
 
 
 def describe_block(block: Any) -> str:
-    """Write a block as its class, its heads, its feed-forward part and what is missing."""
+    """Describe a block by its class, heads, feed-forward part and missing residuals."""
     parts = [f"{len(block.heads)} head{'s' * (len(block.heads) != 1)}"] * bool(block.heads)
     if block.ffn is not None:
         parts.append(repr(block.ffn))
@@ -117,10 +117,10 @@ class Block:
     r"""Attention $u = [z +] \sum_h \mathrm{head}_h(z)$, then feed-forward $[u +] \mathrm{ffn}(u)$.
 
     Attributes:
-        heads: The heads, over memories of their own; there may be none if there is an `ffn`.
+        heads: The heads, each with its own memory. May be empty if there is an `ffn`.
         ffn: The feed-forward part, or None.
-        attention_residual: Whether $z$ is added to the heads' output. Without heads there is no
-            attention step, and the flag means nothing.
+        attention_residual: Whether $z$ is added to the output of the heads. Without heads there is
+            no attention step, and the flag has no effect.
         ffn_residual: Whether $u$ is added to the feed-forward output.
 
     Examples:
@@ -146,23 +146,24 @@ class Block:
         for i, head in enumerate(self.heads):
             if head.dim != dim or head.out_dim != width:
                 raise ArgumentError(
-                    f"`heads[{i}]` must map R^{dim} to R^{width} as `heads[0]` does; got {head!r}."
+                    f"`heads[{i}]` must map R^{dim} to R^{width}, as `heads[0]` does; got {head!r}."
                 )
         if self.attention_residual and dim != width:
             raise ArgumentError(
-                "`attention_residual` must be False where heads change the width; got True and "
-                f"{self.heads[0]!r}."
+                "`attention_residual` must be False because the heads change the width; got True "
+                f"and {self.heads[0]!r}."
             )
         if self.ffn is None:
             return
         if self.ffn.dim != width:
             raise ArgumentError(
-                f"`ffn` must take vectors of width {width}, what the heads give; got {self.ffn!r}."
+                f"`ffn` must take vectors of width {width}, the output width of the heads; got "
+                f"{self.ffn!r}."
             )
         if self.ffn_residual and width != out_dim:
             raise ArgumentError(
-                "`ffn_residual` must be False where the feed-forward part changes the width; got "
-                f"True and {self.ffn!r}."
+                "`ffn_residual` must be False because the feed-forward part changes the width; "
+                f"got True and {self.ffn!r}."
             )
 
     def __repr__(self) -> str:
@@ -170,7 +171,7 @@ class Block:
 
     @property
     def dim(self) -> int:
-        """The width of the input."""
+        """The dimension of the input."""
         if self.heads:
             return self.heads[0].dim
         assert self.ffn is not None
@@ -178,11 +179,11 @@ class Block:
 
     @property
     def out_dim(self) -> int:
-        """The width of the output."""
+        """The dimension of the output."""
         return self.ffn.out_dim if self.ffn is not None else self.heads[0].out_dim
 
     def layers(self) -> list[ArgmaxLayer]:
-        """Return it as one argmax layer for the heads and one for the feed-forward part."""
+        """Return the block as one argmax layer for the heads and one for the feed-forward part."""
         layers = []
         if self.heads:
             layers.append(attention_layer(self.heads, residual=self.attention_residual))
@@ -195,15 +196,16 @@ class Block:
 class HardTransformer(ArgmaxModel):
     r"""A transformer at zero temperature: every head returns the value of its best key.
 
-    Calling it gives the hard model; `soft` the usual one, with softmax heads and the same ReLU.
-    A signature lists for each block the winning key of each head, then the units that are on. The
-    index of a key counts the unmasked keys of its head only (`AttentionHead.unmasked`).
+    Calling the model evaluates it at zero temperature; `soft` evaluates the usual model, with
+    softmax heads and the same ReLU units. A signature lists, for each block, the winning key of
+    each head and then the state of each unit (1 on, 0 off). Keys are numbered among the unmasked
+    keys of their head (`AttentionHead.unmasked`).
 
     Attributes:
         blocks: The blocks, first to last, at least one.
-        embedding: The affine map before them, `(W, b)` or an `AffineMap`; `b` may be None. The
-            identity if None.
-        readout: The affine map after them, likewise.
+        embedding: The affine map before the blocks, as a pair `(W, b)` or an `AffineMap`; `b` may
+            be None. None means the identity.
+        readout: The affine map after the blocks, in the same form.
 
     References:
         [SL26].
@@ -233,20 +235,20 @@ class HardTransformer(ArgmaxModel):
         for i, (before, after) in enumerate(pairwise(blocks), 1):
             if before.out_dim != after.dim:
                 raise ArgumentError(
-                    f"`blocks[{i}]` must take vectors of width {before.out_dim}, what the block "
-                    f"before gives; got one that takes {after.dim}."
+                    f"`blocks[{i}]` must take vectors of width {before.out_dim}, the output width "
+                    f"of the previous block; got one that takes {after.dim}."
                 )
         embedding = _read_map("embedding", self.embedding, blocks[0].dim)
         readout = _read_map("readout", self.readout, blocks[-1].out_dim)
         if embedding.dim_out != blocks[0].dim:
             raise ArgumentError(
-                f"`embedding` must give vectors of width {blocks[0].dim}, what the first block "
-                f"takes; got {embedding.dim_out}."
+                f"`embedding` must return vectors of width {blocks[0].dim}, the input width of the "
+                f"first block; got {embedding.dim_out}."
             )
         if readout.dim_in != blocks[-1].out_dim:
             raise ArgumentError(
-                f"`readout` must take vectors of width {blocks[-1].out_dim}, what the last block "
-                f"gives; got {readout.dim_in}."
+                f"`readout` must take vectors of width {blocks[-1].out_dim}, the output width of "
+                f"the last block; got {readout.dim_in}."
             )
         self.__dict__.update(blocks=tuple(blocks), embedding=embedding, readout=readout)
 
@@ -261,7 +263,7 @@ class HardTransformer(ArgmaxModel):
 
     @property
     def n_parameters(self) -> int:
-        """How many numbers the model stores, memories included, identities not."""
+        """The number of stored parameters: memories count, identity maps do not."""
         arrays: list[Any] = []
         for block in self.blocks:
             for head in block.heads:
@@ -274,12 +276,12 @@ class HardTransformer(ArgmaxModel):
         return int(sum(array.size for array in arrays))
 
     def soft(self, x: ArrayLike, tau: float | Sequence[float]) -> FloatArray:
-        r"""Evaluate with $\mathrm{softmax}(s/\tau)$ in every head; ReLU units stay hard.
+        r"""Evaluate the model with $\mathrm{softmax}(s/\tau)$ in every head; ReLU units stay hard.
 
         Args:
             x: A point `(dim_in,)` or a batch `(n_points, dim_in)`.
-            tau: The temperature, at least 0, or one for each block. The usual model, with scores
-                over $\sqrt{d_k}$, is `tau = sqrt(d_k)`.
+            tau: The temperature, at least 0, or a sequence with one temperature per block. The
+                usual scaling of scores by $1/\sqrt{d_k}$ is `tau = sqrt(d_k)`.
         """
         taus = read_temperatures(tau, len(self.blocks), "block")
         repeated = [
@@ -298,7 +300,7 @@ class HardTransformer(ArgmaxModel):
 
 
 def attention_layer(heads: Sequence[AttentionHead], *, residual: bool) -> ArgmaxLayer:
-    """Return heads side by side as one layer, one group for each, masked keys left out."""
+    """Return one layer with a group for each head; masked keys are omitted."""
     keys = [head.unmasked_keys for head in heads]
     values = [head.unmasked_values for head in heads]
     outputs = [head.output_weight for head in heads]
@@ -327,7 +329,7 @@ def attention_layer(heads: Sequence[AttentionHead], *, residual: bool) -> Argmax
 
 @lru_cache(maxsize=64)
 def _side_by_side(shapes: tuple[tuple[int, int, int], ...]) -> dict[str, Any]:
-    """Fields that layers of heads share that agree in keys, `d_k` and `d_v` (see `ArgmaxLayer`)."""
+    """Return the fields that depend only on each head's `(n_keys, d_k, d_v)`."""
     ends = list(accumulate((n_keys for n_keys, _, _ in shapes), initial=0))
     columns = list(accumulate((d_k for _, d_k, _ in shapes), initial=0))
     width = max(d_v for _, _, d_v in shapes)
@@ -352,7 +354,7 @@ def _widened(rows: FloatArray, width: int) -> FloatArray:
 
 
 def _joined(arrays: list[FloatArray]) -> FloatArray:
-    """Return the rows of arrays one after the other, read-only, in a fraction of numpy's time."""
+    """Concatenate the rows of arrays, read-only; much faster than numpy for small arrays."""
     shape = sum(map(len, arrays)), *arrays[0].shape[1:]
     return np.ndarray(shape, np.float64, bytes_of(arrays, b""))
 

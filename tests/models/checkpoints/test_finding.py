@@ -128,7 +128,7 @@ def test_a_folder_without_weights_does_not_hide_a_package_or_a_cached_model(
         Path(name).mkdir(parents=True)
         Path(name, "heads.html").write_text("what `--out` wrote")
         assert hm.load_checkpoint(name).family == family
-        with pytest.raises(ArgumentError, match=f"got './{name}'. This folder holds no weights."):
+        with pytest.raises(ArgumentError, match=f"got './{name}'. This folder contains no weights."):
             hm.load_checkpoint(f"./{name}")
         with pytest.raises(ArgumentError, match="holds no weights"):
             hm.load_checkpoint(Path(name))
@@ -257,7 +257,7 @@ def test_a_main_revision_may_only_name_a_snapshot(cache, tmp_path, revision):
     shutil.copytree(FOLDER / "bert", tmp_path / "secret")
     model = cache_model(cache, "org/name", FOLDER / "gpt2")
     (model / "refs" / "main").write_text(revision)
-    with pytest.raises(RecordFormatError, match="refs/main names no revision"):
+    with pytest.raises(RecordFormatError, match="refs/main does not name a revision"):
         hm.load_checkpoint("org/name")
 
 

@@ -1,1 +1,1 @@
-"""Trained transformers from files: their weights in one shape, and a forward pass in NumPy."""
+"""Trained transformers from files: weights in a common form, and a forward pass in NumPy."""

@@ -1,18 +1,18 @@
-r"""Where the heads of a layer change their keys while a whole sequence moves along a straight path.
+r"""The points at which heads change their keys while a whole sequence moves on a straight path.
 
-All tokens move, from $X_0$ at $t = 0$ to $X_1$ at $t = 1$, so queries and keys do, and the score of
-key $j$ for token $i$ is a quadratic polynomial
+All tokens move, from $X_0$ at $t = 0$ to $X_1$ at $t = 1$, and with them their queries and keys.
+The score of key $j$ for token $i$ is therefore a quadratic polynomial
 
 $$s_{ij}(t) = \langle q_i + t\,\dot q_i,\ k_j + t\,\dot k_j\rangle
   = a_{ij} t^2 + b_{ij} t + c_{ij}.$$
 
-The coefficients are integers on one scale. Key $j$ overtakes key $w$ where the difference of their
-scores, $a t^2 + b t + c$, goes from below 0 to above. That happens at most once: at
-$t = (-b + \sqrt D)/2a$ with $D = b^2 - 4ac > 0$, where the derivative is $+\sqrt D$ (at $-c/b$ with
-$b > 0$, if $a = 0$). So a breakpoint has a name: the fraction, if it is rational, and else the
-primitive $(a, b, c)$, for of the two roots of an irreducible polynomial the triple names one and
-its negative the other. Equal names are equal numbers; numbers with different names differ, and
-balls of enough bits tell which is smaller.
+The coefficients are integers with a common scale. Key $j$ overtakes key $w$ where the difference of
+their scores, $a t^2 + b t + c$, changes from negative to positive. This happens at most once: at
+$t = (-b + \sqrt D)/2a$ with $D = b^2 - 4ac > 0$, where the derivative is $+\sqrt D$ (if $a = 0$, at
+$-c/b$ with $b > 0$). A breakpoint therefore has a name: the fraction if it is rational, otherwise
+the primitive triple $(a, b, c)$. Of the two roots of an irreducible polynomial, the triple names
+one and its negative names the other. Equal names mean equal numbers and different names mean
+different numbers, and balls of sufficient precision decide which number is smaller.
 """
 
 from collections.abc import Sequence
@@ -34,7 +34,7 @@ from hardmax.typing import AnyArray, ArrayLike, FloatArray, IntArray
 Triple = tuple[int, int, int]
 Name = Fraction | Triple
 _BITS = 80
-"""Where balls begin; they grow until they tell two places apart."""
+"""The initial precision of balls; it grows until two places are separated."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -42,10 +42,10 @@ class AttentionPath:
     """The changes of all heads of a layer along a path.
 
     Attributes:
-        breakpoints: The distinct $t$ in $(0, 1)$ where some head changes its key for some token,
+        breakpoints: The distinct $t$ in $(0, 1)$ at which some head changes its key for some token,
             rounded; shape `(n_breakpoints,)`.
-        changes: One row for each change: the number of its breakpoint, the head, the token, the
-            key before and the key after; shape `(n_changes, 5)`.
+        changes: One row per change: the index of its breakpoint, the head, the token, the key
+            before and the key after; shape `(n_changes, 5)`.
         first: The keys just after $t = 0$, shape `(n_heads, n)`.
 
     Examples:
@@ -70,23 +70,23 @@ class AttentionPath:
 
     @property
     def n_cells(self) -> int:
-        """How many intervals there are on which no head changes its key."""
+        """The number of intervals on which no head changes its key."""
         return len(self.breakpoints) + 1
 
 
 def attention_path(
     weights: TransformerWeights, start: ArrayLike, end: ArrayLike, layer: int = 0
 ) -> AttentionPath:
-    r"""Find where heads change their keys while all tokens move from one input to another.
+    r"""Return the changes of keys in all heads while all tokens move from one input to another.
 
-    Exact about the stored weights and the two inputs; with rotary positions, about the weights
-    turned by each position and rounded.
+    The result is exact for the stored weights and the two inputs. With rotary positions, it is
+    exact for the rotated weights of each position, which are rounded.
 
     Args:
         weights: The model.
-        start: What the heads of the layer read at $t = 0$ (`LayerActivations.inputs`), `(n, d)`.
-        end: The same at $t = 1$.
-        layer: The layer.
+        start: The input of the layer's heads at $t = 0$ (see `LayerActivations.inputs`), `(n, d)`.
+        end: The input at $t = 1$, in the same form.
+        layer: The index of the layer.
 
     Examples:
         From the word "cab" to "bca", in the first layer of the small transformer:
@@ -131,13 +131,13 @@ def _bias(biases: AnyArray | None, head: int) -> AnyArray | None:
 def _projected(
     rows: FloatArray, weight: AnyArray, bias: AnyArray | None, heads: AttentionWeights
 ) -> fmpz_mat:
-    """Queries or keys of both ends as integers on one scale, shape `(2 n, d_k)`."""
+    """Return queries or keys of both ends as integers with a common scale, shape `(2 n, d_k)`."""
     shift = np.zeros(weight.shape[1]) if bias is None else bias
     joint = np.vstack([weight, shift[None]]).astype(np.float64)
     homogeneous = np.column_stack([rows, np.ones(len(rows))])
     if heads.rotary is None:
         return integer_matrix(homogeneous)[0] * integer_matrix(joint)[0]
-    # Every position has weights of its own; side by side they get one scale.
+    # Every position has its own weights; concatenating them gives them a common scale.
     n = len(rows) // 2
     turned = np.hstack([heads.rotary(joint, np.full(len(joint), place)) for place in range(n)])
     everything = integer_matrix(homogeneous)[0] * integer_matrix(turned)[0]
@@ -146,7 +146,7 @@ def _projected(
 
 
 def _coefficients(queries: fmpz_mat, keys: fmpz_mat, n: int) -> list[list[list[int]]]:
-    """The three coefficients of all scores, each a table of integers `(n, n)`."""
+    """Return the three coefficients of all scores, each as a table of integers `(n, n)`."""
     parts = []
     for both in (queries, keys):
         table = both.tolist()
@@ -158,12 +158,12 @@ def _coefficients(queries: fmpz_mat, keys: fmpz_mat, n: int) -> list[list[list[i
 
 
 def _envelope(scores: Sequence[Triple]) -> tuple[int, list[tuple[Name, int, int]]]:
-    """The largest of quadratic polynomials on (0, 1): the first one, and who overtakes whom where.
+    """Return the largest of quadratic polynomials just after 0, and all its changes on (0, 1).
 
-    Polynomials that are equal tie everywhere; the first of them stands for all.
+    Equal polynomials tie everywhere; the first of them represents all.
     """
     distinct = {score: i for i, score in reversed(list(enumerate(scores)))}
-    # Just after 0 the constants decide, then the slopes, then the curvatures.
+    # Just after 0, compare the constants, then the slopes, then the curvatures.
     current = max(distinct, key=lambda score: score[::-1])
     winner = distinct[current]
     events: list[tuple[Name, int, int]] = []
@@ -187,7 +187,7 @@ def _envelope(scores: Sequence[Triple]) -> tuple[int, list[tuple[Name, int, int]
 
 
 def _rise(gap: Triple) -> Name | None:
-    """The name of the one place where a polynomial goes from below 0 to above, if it does."""
+    """Return the name of the place where a polynomial turns positive from negative, if any."""
     a, b, c = gap
     if not a:
         return Fraction(-c, b) if b > 0 else None
@@ -202,11 +202,11 @@ def _rise(gap: Triple) -> Name | None:
 
 
 def _beats_behind(one: Triple, other: Triple, at: Name) -> bool:
-    """Whether of two polynomials that agree at a place the first is larger just behind it."""
+    """Whether the first of two polynomials that agree at a place is larger just after it."""
     a, b, c = one[0] - other[0], one[1] - other[1], one[2] - other[2]
     if not a:
         return b > 0
-    if b * b == 4 * a * c:  # They touch there.
+    if b * b == 4 * a * c:  # The two polynomials touch there.
         return a > 0
     bits = _BITS
     while True:
@@ -218,7 +218,7 @@ def _beats_behind(one: Triple, other: Triple, at: Name) -> bool:
 
 
 def _less(one: Name, other: Name) -> bool:
-    """Whether one place comes before another, exactly."""
+    """Whether one place comes before another, decided exactly."""
     if one == other:
         return False
     if isinstance(one, Fraction) and isinstance(other, Fraction):
@@ -237,12 +237,12 @@ def _compared(one: Name, other: Name) -> int:
 
 
 def _ball(name: Name) -> arb:
-    """A place as a ball, at the precision of the context."""
+    """Return a place as a ball, at the precision of the context."""
     if isinstance(name, Fraction):
         return arb(name.numerator) / name.denominator
     a, b, c = name
     root = arb(b * b - 4 * a * c).sqrt()
-    # Whichever of the two forms does not cancel.
+    # Use the form of the root that does not cancel.
     return -2 * c / (b + root) if b > 0 else (root - b) / (2 * a)
 
 

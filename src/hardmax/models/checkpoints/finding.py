@@ -1,7 +1,8 @@
-"""Where a checkpoint is: in a file or folder, in a package, or in the Hugging Face cache.
+"""Search for a checkpoint: in a file or folder, a package, or the Hugging Face cache.
 
-A cached model is a folder `models--ORG--NAME`. Its `refs/main` names a revision, and the files of
-that revision are symbolic links from `snapshots/REVISION` to `blobs`. The cache is only read.
+A cached model is a folder `models--ORG--NAME`. Its file `refs/main` names a revision, and the files
+of that revision are symbolic links from `snapshots/REVISION` to `blobs`. The cache is never
+modified.
 """
 
 import os
@@ -13,24 +14,24 @@ from pathlib import Path
 from hardmax.errors import ArgumentError, RecordFormatError
 
 SUFFIXES = (".safetensors", ".gguf", ".bin", ".pt", ".pth", ".onnx")
-"""The endings of files that may hold weights, those that are preferred first."""
+"""The suffixes of files that can hold weights, in order of preference."""
 INDEX = ".index.json"
 BUNDLED = "hardmax"
-"""The name of the checkpoint that comes with this package. It never means a file or a folder."""
+"""The name of the checkpoint in this package; as a source, it never means a file or folder."""
 _BUNDLED_FOLDER = Path(__file__).parent / "sorter"
 _NOT_WEIGHTS = ("training_args", "optimizer", "scheduler", "rng_state", "scaler")
 _ENVIRONMENTS = ("pyvenv.cfg", "conda-meta")
-"""What a folder with an environment of Python contains."""
+"""The files that identify a Python environment."""
 _MODEL_ID = re.compile(r"(?:[\w-][\w.-]{0,95}/)?[\w-][\w.-]{0,95}", re.ASCII)
 _REVISION = re.compile(r"[\w-]{1,64}", re.ASCII)
 _MOST_LISTED = 5
 
 
 def weights_file(source: str | os.PathLike[str], select: str | None) -> Path:
-    """Find the one file of weights that `source` and `select` of `load_checkpoint` mean."""
+    """Return the one file of weights that `source` and `select` of `load_checkpoint` mean."""
     if source != BUNDLED and Path(source).is_file():
         if select is not None:
-            raise ArgumentError(f"`select` must be None for a file; got {select!r}.")
+            raise ArgumentError(f"`select` must be None if `source` is a file; got {select!r}.")
         return Path(source)
     root = _folder(source)
     below = list(_weights_below(root))
@@ -54,20 +55,20 @@ def weights_file(source: str | os.PathLike[str], select: str | None) -> Path:
 
 
 def _folder(source: str | os.PathLike[str]) -> Path:
-    """Return the folder that a source means, which holds weights."""
+    """Return the folder with weights that a source means."""
     if source == BUNDLED:
         return _BUNDLED_FOLDER
     path, found = Path(source), ""
     if path.is_dir():
         if any(_weights_below(path)):
             return path
-        found = " This folder holds no weights."
+        found = " This folder contains no weights."
     if isinstance(source, str):
         package = _package_folder(source)
         if package is not None and any(_weights_below(package)):
             return package
         if package is not None:
-            found += " The installed package of this name holds no weights."
+            found += " The installed package of this name contains no weights."
         if _MODEL_ID.fullmatch(source) and not source.endswith(SUFFIXES) and "--" not in source:
             snapshot = _snapshot(source)
             if snapshot is not None:
@@ -89,7 +90,7 @@ def _package_folder(name: str) -> Path | None:
 
 
 def _hub_cache() -> Path:
-    """Return the folder in which Hugging Face libraries keep what they download."""
+    """Return the folder in which Hugging Face libraries cache downloads."""
 
     def stated(variable: str, default: str) -> str:
         return os.path.expandvars(os.path.expanduser(os.environ.get(variable) or default))
@@ -103,8 +104,9 @@ def _snapshot(name: str) -> Path | None:
     """Return the snapshot of a model in the Hugging Face cache, or None if it is not there.
 
     Raises:
-        ArgumentError: If the cached model has no weights, or several snapshots and no main one.
-        RecordFormatError: If a link leads out of the model's blobs, or the main revision is no
+        ArgumentError: If the cached model has no weights, or several snapshots but no main
+            revision.
+        RecordFormatError: If a link leads out of the model's blobs, or the main revision is not the
             name of a snapshot.
     """
     model = _hub_cache() / f"models--{name.replace('/', '--')}"
@@ -117,12 +119,14 @@ def _snapshot(name: str) -> Path | None:
         with main.open("rb") as file:
             revision = file.read(100).decode("utf-8", "replace").strip()
         if not _REVISION.fullmatch(revision):
-            raise RecordFormatError(f"`source` must have a sound cache; {main} names no revision.")
+            raise RecordFormatError(
+                f"`source` has a damaged cache: {main} does not name a revision."
+            )
         revisions = [revision]
-    if len(revisions) > 1:  # Each was downloaded by its commit.
+    if len(revisions) > 1:  # Each was downloaded by its commit hash.
         raise ArgumentError(
-            f"`source` must have one snapshot in the cache, or a main one; {name!r} has "
-            f"{len(revisions)}. State the folder of one, such as {snapshots / revisions[0]}."
+            f"`source` must have a main revision or exactly one snapshot in the cache; {name!r} "
+            f"has {len(revisions)}. Pass the folder of one, such as {snapshots / revisions[0]}."
         )
     for revision in revisions:
         place = snapshots / revision
@@ -130,13 +134,13 @@ def _snapshot(name: str) -> Path | None:
         if any(_weights_below(place)):
             return place
     raise ArgumentError(
-        f"`source` must be a model whose weights are in the cache; {name!r} has none in {place}. "
-        f"Nothing is downloaded here: 'hf download {name}' completes the cached model."
+        f"`source` must be a model with weights in the cache; {name!r} has none in {place}. "
+        f"hardmax does not download; complete the cached model with 'hf download {name}'."
     )
 
 
 def _check_links(snapshot: Path, blobs: Path) -> None:
-    """Refuse a snapshot that leads, itself or by a link in it, to anything but blobs."""
+    """Refuse a snapshot if it, or a link in it, leads anywhere but to the blobs."""
     places = [snapshot]
     for folder, folders, files in os.walk(snapshot):
         places += (Path(folder, name) for name in (*folders, *files))
@@ -144,7 +148,7 @@ def _check_links(snapshot: Path, blobs: Path) -> None:
         if place.is_symlink():
             try:
                 target = place.resolve()
-            except (OSError, RuntimeError):  # A link that leads back to itself.
+            except (OSError, RuntimeError):  # The link leads back to itself.
                 target = place
             if not target.is_relative_to(blobs):
                 raise RecordFormatError(
@@ -154,21 +158,21 @@ def _check_links(snapshot: Path, blobs: Path) -> None:
 
 
 def _how_to_cache(name: str) -> str:
-    """Say where a model was looked for, under which names it may be there, and how to get it."""
+    """Describe the cache that was searched, similar names in it, and how to add the model."""
     cache = _hub_cache()
     cached = (p.name.removeprefix("models--").replace("--", "/") for p in cache.glob("models--*"))
     last = name.rpartition("/")[2].lower()
     similar = sorted(other for other in cached if other.rpartition("/")[2].lower() == last)
     hint = f", but has {', '.join(similar[:_MOST_LISTED])}" if similar else ""
     return (
-        f" The cache, {cache}, does not have it{hint}. Nothing is downloaded here: 'pip install "
-        f"huggingface_hub' and 'hf download {name}' put it there, or set HF_HUB_CACHE or HF_HOME "
-        "to another cache."
+        f" The cache, {cache}, does not have it{hint}. hardmax does not download; run 'pip install "
+        f"huggingface_hub' and 'hf download {name}', or set HF_HUB_CACHE or HF_HOME to another "
+        "cache."
     )
 
 
 def _weights_below(root: Path) -> Iterator[Path]:
-    """Find files of weights, none of them in a hidden folder or an environment of Python."""
+    """Yield the files of weights below a folder, except in hidden folders and environments."""
     for folder, folders, files in os.walk(root):
         folders[:] = sorted(
             name
@@ -188,7 +192,7 @@ def _is_weights(file: Path) -> bool:
 
 
 def _preferred(files: list[Path]) -> list[Path]:
-    """Of each folder its indices, or else its files of the first kind that is there."""
+    """Return, for each folder, its indices, or otherwise its files of the most preferred kind."""
     chosen: list[Path] = []
     for folder in sorted({file.parent for file in files}):
         inside = [file for file in files if file.parent == folder]

@@ -1,4 +1,4 @@
-"""The forward pass of a trained transformer, in float64, with what every head sees."""
+"""The forward pass of a trained transformer in float64, with the intermediate results of heads."""
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
@@ -24,15 +24,16 @@ from hardmax.typing import ArrayLike, FloatArray
 
 @dataclass(frozen=True, eq=False, repr=False)
 class LayerActivations:
-    """What happens in one layer for one sequence of `n` tokens.
+    """The intermediate results of one layer on one sequence of `n` tokens.
 
     Attributes:
-        inputs: What the heads read, behind the norm if that stands first, shape `(n, d)`.
-        queries: Shape `(n_heads, n, d_k)`, turned by their positions where positions are rotary.
-        keys: Shape `(n_kv_heads, n, d_k)`, likewise.
-        values: Shape `(n_kv_heads, n, d_v)`.
-        weights: The attention weights, shape `(n_heads, n, n)`; row `i` is token `i` asking.
-        outputs: What the layer returns, shape `(n, d)`.
+        inputs: The input of the heads, after the norm if the norm comes first, shape `(n, d)`.
+        queries: The queries, shape `(n_heads, n, d_k)`, rotated if positions are rotary.
+        keys: The keys, shape `(n_kv_heads, n, d_k)`, rotated if positions are rotary.
+        values: The values, shape `(n_kv_heads, n, d_v)`.
+        weights: The attention weights, shape `(n_heads, n, n)`; row `i` belongs to the query of
+            token `i`.
+        outputs: The output of the layer, shape `(n, d)`.
 
     Examples:
         >>> one, two = np.zeros((3, 2)), np.zeros((2, 3, 1))
@@ -54,13 +55,13 @@ class LayerActivations:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Activations:
-    """What a forward pass computed for one sequence of `n` tokens.
+    """The intermediate results and outputs of a forward pass on one sequence of `n` tokens.
 
     Attributes:
-        embedded: What enters the first layer, shape `(n, d)`.
-        layers: What happens in each layer.
-        hidden: What leaves the model, behind the final norm if there is one, shape `(n, d)`.
-        logits: Scores of the next tokens, shape `(n, n_tokens)`; None if the model has none.
+        embedded: The input of the first layer, shape `(n, d)`.
+        layers: The intermediate results of each layer.
+        hidden: The output of the last layer, after the final norm if there is one, shape `(n, d)`.
+        logits: The scores of the next tokens, shape `(n, n_tokens)`; None if the model has none.
 
     Examples:
         >>> d = 4
@@ -96,21 +97,23 @@ def run_transformer(
     token_types: ArrayLike | None = None,
     hard: Iterable[tuple[int, int]] = (),
 ) -> Activations:
-    """Compute the forward pass for one sequence without padding.
+    """Run the forward pass on one sequence without padding.
 
     Args:
         weights: The model.
-        tokens: The numbers of the tokens, shape `(n,)`.
-        vectors: In place of tokens what enters the first layer, shape `(n, d)`.
-        token_types: The numbers of their types where the model has such, shape `(n,)`; all 0 if
-            None.
-        hard: Heads, as `(layer, head)`, that attend to their best key alone, in place of softmax.
-            The best is that of the rounded scores; keys whose rounded scores are equal share.
+        tokens: The token ids, shape `(n,)`.
+        vectors: The input of the first layer, shape `(n, d)`, instead of `tokens`.
+        token_types: The token type ids, shape `(n,)`, for a model that has token types; None means
+            all 0.
+        hard: The heads, as pairs `(layer, head)`, in which argmax replaces softmax. The best key is
+            decided by the rounded scores; keys with equal rounded scores share the attention
+            equally.
 
     Raises:
-        ArgumentError: If neither or both are given, or a number is none of the vocabulary's, or
-            there are more tokens than positions, or there is no such head.
-        NonFiniteError: If something overflows.
+        ArgumentError: If neither or both of `tokens` and `vectors` are given, an id is out of
+            range, the sequence has more tokens than the model has positions, or a head in `hard`
+            does not exist.
+        NonFiniteError: If a number exceeds the range of float64.
 
     Examples:
         >>> d, rng = 4, np.random.default_rng(0)
@@ -134,11 +137,11 @@ def run_transformer(
         [1.0, 1.0, 1.0]
     """
     if (tokens is None) == (vectors is None):
-        raise ArgumentError("`tokens` or `vectors` must be given, and not both.")
+        raise ArgumentError("Pass exactly one of `tokens` and `vectors`.")
     if vectors is not None:
         embedded = Sizes(d=weights.dim).floats("vectors", vectors, ("n", "d"))
     elif weights.embedding is None:
-        raise ArgumentError("`vectors` must be given: the model has no embedding of tokens.")
+        raise ArgumentError("Pass `vectors`: the model has no token embedding.")
     else:
         embedded = _embedded(weights.embedding, tokens, token_types)
     heads_of: dict[int, set[int]] = {}
@@ -163,16 +166,16 @@ def run_from_layer(
     layer: int,
     given: Mapping[int, FloatArray],
 ) -> FloatArray:
-    """Return what leaves the model if heads of one layer have other attention weights.
+    """Return the output of a model if some heads of one layer have other attention weights.
 
     Args:
         weights: The model.
-        activations: What it computed.
-        layer: The layer; what comes before it is not computed again.
-        given: For heads of that layer the weights, shape `(n, n)`.
+        activations: The result of `run_transformer` for the model.
+        layer: The index of the layer; earlier layers are not computed again.
+        given: The attention weights, shape `(n, n)`, for some heads of that layer.
 
     Returns:
-        The output, shape `(n, d)`, as `Activations.hidden` is.
+        The output, shape `(n, d)`, like `Activations.hidden`.
 
     Examples:
         >>> from hardmax import load_checkpoint
@@ -197,9 +200,9 @@ def run_from_layer(
 
 
 def _refuse_overflow(outputs: FloatArray) -> None:
-    """Refuse what overflowed on the way: scores and sums that did leave a NaN to the end."""
+    """Raise if the outputs contain a NaN or infinity, which every earlier overflow leads to."""
     if not np.isfinite(outputs).all():
-        raise NonFiniteError("`weights` must keep the forward pass within float64; it overflows.")
+        raise NonFiniteError("The forward pass of `weights` exceeds the range of float64.")
 
 
 def _embedded(embedding: EmbeddingWeights, tokens: Any, token_types: Any) -> FloatArray:
@@ -211,10 +214,10 @@ def _embedded(embedding: EmbeddingWeights, tokens: Any, token_types: Any) -> Flo
         places = embedding.first_position + np.arange(len(numbers))
         if len(places) and places[-1] >= len(embedding.positions):
             most = len(embedding.positions) - embedding.first_position
-            raise ArgumentError(f"`tokens` must be at most {most}; got {len(numbers)}.")
+            raise ArgumentError(f"`tokens` must have at most {most} entries; got {len(numbers)}.")
         found += embedding.positions[places]
     if token_types is not None and embedding.types is None:
-        raise ArgumentError("`token_types` must be None: the model has none.")
+        raise ArgumentError("`token_types` must be None: the model has no token types.")
     if embedding.types is not None:
         types = np.zeros_like(numbers)
         if token_types is not None:
@@ -248,7 +251,7 @@ def _layer(layer: LayerWeights, x: FloatArray, hard: Collection[int] = ()) -> La
 def _outputs(
     layer: LayerWeights, x: FloatArray, values: FloatArray, weights: FloatArray
 ) -> FloatArray:
-    """What a layer returns for its input, the values of its heads and their weights."""
+    """Return the output of a layer from its input, the values of its heads and their weights."""
     group = layer.attention.n_heads // layer.attention.n_kv_heads
     mixed = weights @ values.repeat(group, axis=0)
     z = x + product(mixed, layer.attention.output).sum(axis=0)
@@ -262,7 +265,7 @@ def _outputs(
 
 
 def _projected(heads: AttentionWeights, x: FloatArray) -> tuple[FloatArray, ...]:
-    """Queries, keys and values, one row for each token."""
+    """Return queries, keys and values, one row per token."""
     found = []
     for weight, bias, norm in (
         (heads.query, heads.query_bias, heads.query_norm),
@@ -285,14 +288,14 @@ def _scores(heads: AttentionWeights, queries: FloatArray, keys: FloatArray) -> F
 
 
 def soft_rows(scores: FloatArray) -> FloatArray:
-    r"""Return the softmax of each row; entries may be $-\infty$, but not all of a row."""
+    r"""Return the softmax of each row; entries may be $-\infty$, but not all entries of a row."""
     with np.errstate(under="ignore"):
         weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
     return np.asarray(weights / weights.sum(axis=-1, keepdims=True))
 
 
 def hard_rows(scores: FloatArray) -> FloatArray:
-    """Return rows with 1 at the largest score, shared equally by scores that are equal to it."""
+    """Return rows with 1 at the largest score, shared equally if several are the largest."""
     is_best = scores == scores.max(axis=-1, keepdims=True)
     return np.asarray(is_best / is_best.sum(axis=-1, keepdims=True))
 
@@ -312,5 +315,5 @@ def _activated(name: str, x: FloatArray) -> FloatArray:
         return np.asarray(x * expit(x))
     if name == "gelu":
         return np.asarray(x * (1 + erf(x / np.sqrt(2))) / 2)
-    # gelu_tanh, the approximation of GPT-2.
+    # gelu_tanh is the approximation that GPT-2 uses.
     return np.asarray(x * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3))) / 2)

@@ -1,1 +1,1 @@
-"""Transformers over a sequence of tokens, which attend to one another."""
+"""Transformers over a sequence of tokens that attend to one another."""

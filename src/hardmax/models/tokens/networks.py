@@ -1,23 +1,24 @@
-r"""The argmax network of a transformer on tokens whose symbols were worked out on a box.
+r"""The argmax network that equals a token transformer on a box.
 
-A layer makes the decisions of one level; its state are the atoms that later levels or the outputs
-still need. Atoms that only pass through a layer are groups of one form. A coefficient that is not a
-float64 number is a sum of several, each on its own copy of the atom, so the network is the model
-exactly.
+A layer makes the decisions of one level. Its state consists of the atoms that later levels or the
+outputs still need; an atom that only passes through a layer is a group with one form. If a
+coefficient is not a float64 number, it is split into a sum of several, each applied to its own copy
+of the atom, so the network equals the model exactly.
 
-**Symbols.** A hard transformer on tokens is worked out symbol by symbol on a box.
+**Symbols.** The hard transformer is evaluated symbolically on the box.
 
-Every coordinate of every token is an affine combination of **atoms** with rational coefficients:
-the inputs, the maximum of some combinations (a head that passes on its best score, a ReLU), and
-the constant that belongs to the best of some combinations (a head that looks values up). Equal
-combinations are one, whatever token they stand on, and $\max(0, -e) = \max(0, e) - e$, so that
+Every coordinate of every token is an affine combination of **atoms** with rational coefficients. An
+atom is an input, the maximum of several combinations (a head that contributes its best score, or a
+ReLU), or the constant that belongs to the best of several combinations (a head that looks up
+values). Equal combinations are stored once, even if they occur in several tokens. Because
+$\max(0, -e) = \max(0, e) - e$,
 
-- what a pair $\mathrm{relu}(e) - \mathrm{relu}(-e)$ passes on is $e$, no decision at all;
-- a unit that is off all over the box is 0, one that is on is its argument;
-- a score that another one beats all over the box is gone.
+- a pair $\mathrm{relu}(e) - \mathrm{relu}(-e)$ contributes $e$, which needs no decision;
+- a unit that is off on the whole box is 0, and one that is on equals its argument;
+- a score that is dominated by another on the whole box is dropped.
 
-What remains are the decisions that shape the function on the box: for a compiled network its own.
-All of it is exact; ranges over the box are intervals of rationals.
+The remaining decisions shape the function on the box; for a compiled network, these are its own
+decisions. All computations are exact; ranges over the box are rational intervals.
 """
 
 from collections.abc import Iterable
@@ -48,8 +49,8 @@ class Combination:
     """An affine combination of atoms.
 
     Attributes:
-        terms: The pairs `(atom, coefficient)` with coefficients other than 0, by atom.
-        constant: The constant.
+        terms: The pairs `(atom, coefficient)` with nonzero coefficients, sorted by atom.
+        constant: The constant term.
     """
 
     terms: tuple[tuple[int, Fraction], ...] = ()
@@ -59,14 +60,14 @@ class Combination:
         return Combination(tuple((atom, -c) for atom, c in self.terms), -self.constant)
 
     def times(self, factor: Fraction) -> "Combination":
-        """Multiply it by a number."""
+        """Multiply the combination by a number."""
         return combined([(factor, self)])
 
 
 def combined(
     parts: Iterable[tuple[Fraction, Combination]], constant: Fraction = ZERO
 ) -> Combination:
-    r"""Return $\sum_i \lambda_i e_i + c$ of pairs $(\lambda_i, e_i)$."""
+    r"""Return $\sum_i \lambda_i e_i + c$ for pairs $(\lambda_i, e_i)$."""
     total: dict[int, Fraction] = {}
     for factor, part in parts:
         for atom, coefficient in part.terms:
@@ -77,12 +78,12 @@ def combined(
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """An atom that is not an input: what the best of some combinations contributes.
+    """An atom that is not an input: the contribution of the best of several combinations.
 
     Attributes:
-        scores: The combinations that compete, in order.
-        values: None for the best score itself, else the constant that belongs to each of them.
-        level: How many decisions stand one behind the other up to this one.
+        scores: The competing combinations, in order.
+        values: The constants that belong to the combinations; None if the atom is the best score.
+        level: The length of the longest chain of decisions that ends with this one.
     """
 
     scores: tuple[Combination, ...]
@@ -92,13 +93,13 @@ class Decision:
 
 @dataclass(frozen=True, eq=False)
 class Symbols:
-    """The atoms met so far, and what they range over.
+    """The atoms known so far, with their ranges.
 
     Attributes:
-        n_inputs: How many atoms, the first ones, are inputs.
-        ranges: The smallest and the largest value of each atom on the box, or more.
+        n_inputs: The number of atoms that are inputs; they come first.
+        ranges: Lower and upper bounds of each atom on the box.
         decisions: The atoms after the inputs.
-        names: Which atom a decision is.
+        names: The atom of each decision.
     """
 
     n_inputs: int
@@ -108,12 +109,12 @@ class Symbols:
 
     @classmethod
     def of(cls, box: Box) -> "Symbols":
-        """The inputs alone."""
+        """Return the inputs of a box as the only atoms."""
         ends = zip(box.low.tolist(), box.high.tolist(), strict=True)
         return cls(box.dim, [(Fraction(low), Fraction(high)) for low, high in ends])
 
     def range(self, e: Combination) -> tuple[Fraction, Fraction]:
-        """Bounds of a combination on the box."""
+        """Return bounds of a combination on the box."""
         low = high = e.constant
         for atom, c in e.terms:
             ends = self.ranges[atom] if c > 0 else self.ranges[atom][::-1]
@@ -121,16 +122,16 @@ class Symbols:
         return low, high
 
     def decision(self, atom: int) -> Decision:
-        """The decision an atom is."""
+        """Return the decision of an atom that is not an input."""
         return self.decisions[atom - self.n_inputs]
 
     def level(self, e: Combination) -> int:
-        """How many decisions stand behind a combination."""
+        """Return the largest level of the atoms in a combination."""
         inside = (atom for atom, _ in e.terms if atom >= self.n_inputs)
         return max((self.decision(atom).level for atom in inside), default=0)
 
     def rectified(self, e: Combination) -> Combination:
-        """The larger of 0 and a combination."""
+        """Return the maximum of 0 and a combination."""
         low, high = self.range(e)
         if low >= 0:
             return e
@@ -141,10 +142,10 @@ class Symbols:
         return self.best([Combination(), e])
 
     def best(self, scores: list[Combination]) -> Combination:
-        """The largest of some combinations.
+        """Return the maximum of several combinations.
 
-        A combination that always wins is an atom too, so that the weights of one layer are not
-        multiplied by those of the next.
+        A combination that always wins is an atom too; this avoids products of the weights of
+        consecutive layers.
         """
         ranges = [self.range(e) for e in scores]
         floor = max(low for low, _ in ranges)
@@ -154,16 +155,16 @@ class Symbols:
         return self._atom(kept, None, (floor, max(high for _, high in ranges)))
 
     def looked_up(self, scores: list[Combination], values: list[Fraction]) -> Combination:
-        """The value that belongs to the best combination, the mean where several tie.
+        """Return the value that belongs to the best combination; if several tie, the mean.
 
-        Equal combinations all stay: on a wall the mean counts each of them.
+        Equal combinations are all kept, because the mean on a wall counts each of them.
         """
         ranges = [self.range(e) for e in scores]
         floor = max(low for low, _ in ranges)
         kept = [i for i, (_, high) in enumerate(ranges) if high >= floor]
         named, table = tuple(scores[i] for i in kept), tuple(values[i] for i in kept)
         mean = sum(table, ZERO) / len(table)
-        # A mean that floats cannot say stays with those who can: forms that coincide.
+        # If floats cannot represent the mean, keep the coinciding forms, whose values they can.
         if len(set(table)) == 1 or (len(set(named)) == 1 and mean.denominator.bit_count() == 1):
             return Combination(constant=mean)
         return self._atom(named, table, (min(table), max(table)))
@@ -192,11 +193,11 @@ State = list[list[Combination]]
 
 
 def read_out(model: "TokenTransformer", box: Box) -> tuple[Symbols, list[Combination]]:
-    """Work a model out on a box: the atoms, and each output as a combination of them.
+    """Evaluate a model symbolically on a box: the atoms, and each output as a combination of them.
 
     Raises:
-        ArgumentError: If a score is a product of two numbers that both depend on the input, or a
-            head passes on something else than a constant or a multiple of its score.
+        ArgumentError: If a score is a product of two numbers that both depend on the input, or if a
+            head contributes something other than a constant or a multiple of its score.
     """
     symbols = Symbols.of(box)
     state = _embedded(model)
@@ -257,7 +258,7 @@ def _rows_added(left: State, right: State) -> State:
 
 
 def _fed_forward(ffn: "FeedForward", state: State, symbols: Symbols) -> State:
-    """The feed-forward part of each token; units that floats show to be off are never looked at."""
+    """Apply the feed-forward part to each token; units that floats prove to be off are skipped."""
     b_in = np.asarray(ffn.b_in)
     before = EnclosedMap(ffn.w_in, b_in)(_enclosed(state, symbols))
     may_be_on = ~(before.values <= -before.radii)
@@ -271,7 +272,7 @@ def _fed_forward(ffn: "FeedForward", state: State, symbols: Symbols) -> State:
 
 
 def _enclosed(state: State, symbols: Symbols) -> Enclosed:
-    """The ranges of all coordinates as float64 midpoints and radii that cover them."""
+    """Return the ranges of all coordinates as float64 midpoints with radii that cover them."""
     known: dict[Combination, tuple[float, float]] = {}
     for e in {e for row in state for e in row}:
         low, high = symbols.range(e)
@@ -284,14 +285,14 @@ def _enclosed(state: State, symbols: Symbols) -> Enclosed:
 
 @dataclass(frozen=True, eq=False)
 class _HeadSymbols:
-    """One head at work."""
+    """One head, evaluated symbolically."""
 
     head: "TokenHead"
     symbols: Symbols
     place: str
 
     def attended(self, state: State, allowed: BoolArray) -> State:
-        """What each token receives."""
+        """Return the head's contribution to each token."""
         queries = _mapped(state, self.head.query_weight, self.head.bias)
         keys = _mapped(state, self.head.key_weight)
         values = _mapped(state, self.head.value_weight)
@@ -326,7 +327,7 @@ class _HeadSymbols:
         return combined(parts)
 
     def _passed(self, scores: list[Combination], values: list[Combination]) -> Combination:
-        """One component of what the winner contributes."""
+        """Return one component of the winner's contribution."""
         if not any(v.terms for v in values):
             return self.symbols.looked_up(scores, [v.constant for v in values])
         if not any(e.terms for e in scores):
@@ -336,7 +337,7 @@ class _HeadSymbols:
         ratio = _common_ratio(scores, values)
         if ratio is None:
             raise self._refusal(
-                "the value of the winner is neither constant nor one multiple of its score."
+                "the value of the winner is neither constant nor a fixed multiple of its score."
             )
         if ratio > 0:
             return self.symbols.best(values)
@@ -347,7 +348,7 @@ class _HeadSymbols:
 
 
 def _common_ratio(scores: list[Combination], values: list[Combination]) -> Fraction | None:
-    """The one number, not 0, that takes every score to its value, or None."""
+    """Return the nonzero factor that takes every score to its value, or None."""
     score, value = next(pair for pair in zip(scores, values, strict=True) if pair[0].terms)
     if not value.terms:
         return None
@@ -357,11 +358,11 @@ def _common_ratio(scores: list[Combination], values: list[Combination]) -> Fract
 
 
 def network_on(model: "TokenTransformer", box: Box) -> ArgmaxNetwork:
-    """Return the hard model as an argmax network that equals it on a box.
+    """Return an argmax network that equals the hard model on a box.
 
     Raises:
-        ArgumentError: If the model is not piecewise affine on the box (see
-            `token_symbols.read_out`), or a number in it is not a sum of float64 numbers.
+        ArgumentError: If the model is not piecewise affine on the box (see `read_out`), or a number
+            in it is not a sum of float64 numbers.
     """
     symbols, outputs = read_out(model, box)
     levels = _levels(symbols, outputs)
@@ -384,11 +385,11 @@ def network_on(model: "TokenTransformer", box: Box) -> ArgmaxNetwork:
 
 
 _Group = tuple[tuple[Combination, ...], list[int]]
-"""Scores that compete, and the atoms that depend on who wins."""
+"""Competing scores, and the atoms that depend on the winner."""
 
 
 def _levels(symbols: Symbols, outputs: list[Combination]) -> list[list[_Group]]:
-    """The decisions that reach an output, level by level; atoms with one winner in one group."""
+    """Return the decisions that reach an output, by level; atoms with one winner share a group."""
     live: set[int] = set()
     pending = list(outputs)
     while pending:
@@ -405,7 +406,7 @@ def _levels(symbols: Symbols, outputs: list[Combination]) -> list[list[_Group]]:
 
 
 def _needed(symbols: Symbols, outputs: list[Combination], levels: list[list[_Group]]) -> list[int]:
-    """The atoms that some levels or the outputs read and that come before these levels."""
+    """Return the atoms from before some levels that these levels or the outputs read."""
     own = {atom for groups in levels for _, atoms in groups for atom in atoms}
     readers = [*outputs, *(score for groups in levels for scores, _ in groups for score in scores)]
     return sorted({atom for e in readers for atom, _ in e.terms} - own)
@@ -414,7 +415,7 @@ def _needed(symbols: Symbols, outputs: list[Combination], levels: list[list[_Gro
 def _layer(
     symbols: Symbols, state: list[int], groups: list[_Group], after: list[int]
 ) -> ArgmaxLayer:
-    """The layer that makes some decisions and passes on what is still needed."""
+    """Return the layer that makes the given decisions and passes on the atoms still needed."""
     carried = [atom for atom in after if atom in set(state)]
     competing = [((Combination(((atom, Fraction(1)),)),), [atom]) for atom in carried] + groups
     forms = _Forms.of([score for scores, _ in competing for score in scores], state)
@@ -456,10 +457,10 @@ def _layer(
 
 @dataclass(frozen=True, eq=False)
 class _Forms:
-    """Combinations as float64 forms of a query that copies the state where one float is too few.
+    """Combinations as float64 forms of a query, which copies atoms whose coefficient is a sum.
 
     Attributes:
-        query: From the state to copies of it, the identity where no coefficient needs two.
+        query: The map from the state to the query; the identity if every coefficient is one float.
         slopes: The coefficients, shape `(n_forms, p)`.
         offsets: The constants, shape `(n_forms,)`.
     """
@@ -470,7 +471,7 @@ class _Forms:
 
     @classmethod
     def of(cls, combinations: list[Combination], state: list[int]) -> "_Forms":
-        # An engine wants at least one number; None is the number 1.
+        # The engines need at least one column; None stands for the constant 1.
         names: list[int | None] = [*state] or [None]
         position = {(atom, 0): k for k, atom in enumerate(names)}
         n_state = len(position)
@@ -483,7 +484,7 @@ class _Forms:
             split += [(atom, _exact_parts(c)) for atom, c in e.terms]
             copies = [(atom, k, part) for atom, parts in split for k, part in enumerate(parts)]
             for atom, copy, part in copies:
-                if atom is None and copy == 0:  # That is the offset.
+                if atom is None and copy == 0:  # This part is the offset.
                     continue
                 column = position.setdefault((atom, copy), len(position))
                 entries.append((i, column, part))
@@ -503,7 +504,7 @@ class _Forms:
 
 
 def _parts(values: Iterable[Fraction]) -> list[FloatArray]:
-    """Numbers as a sum of arrays of floats."""
+    """Return numbers as a sum of arrays of floats."""
     split = [_exact_parts(value) for value in values]
     n_parts = max(map(len, split))
     return [np.array([p[k] if k < len(p) else 0.0 for p in split]) for k in range(n_parts)]
@@ -513,6 +514,7 @@ def _exact_parts(value: Fraction) -> list[float]:
     parts = float_parts(value)
     if parts is None:
         raise ArgumentError(
-            f"`model` must have numbers that are sums of float64 numbers; {value} is not one."
+            f"`model` must only contain numbers that are sums of float64 numbers; {value} is not "
+            "one."
         )
     return parts

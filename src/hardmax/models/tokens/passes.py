@@ -1,10 +1,10 @@
-r"""A batch through a transformer on tokens: hard with proven radii, exact, and soft.
+r"""Forward passes of token transformers on a batch: hard with proven radii, exact, and soft.
 
-The hard pass carries a radius with every float. Where several keys might win, the true output of
-the head is a mean of values of some of them, so it lies within the spread of all of them: if that
-spread is rounding only (a head that passes its best score on), nothing needs deciding; otherwise
-the point is settled in rational arithmetic. In the last block only the token that is read out asks
-for anything.
+The hard pass carries a radius with every float. If several keys might win, the true output of the
+head is a mean of some of their values, so it lies within the range of all of them. If this range is
+no wider than rounding errors (as for a head that contributes its best score), no decision is
+needed; otherwise the point is evaluated in rational arithmetic. In the last block, only the token
+that is read out has queries.
 """
 
 from collections import defaultdict
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 _ENTRIES_AT_ONCE = 1 << 20
 _HARMLESS = 256.0
-"""How many radii values may differ while who wins among them still counts as rounding."""
+"""The maximum difference of values, in radii, up to which the choice among them is rounding."""
 
 
 def hard_tokens(model: "TokenTransformer", x: ArrayLike) -> FloatArray:
@@ -44,7 +44,7 @@ def hard_tokens(model: "TokenTransformer", x: ArrayLike) -> FloatArray:
 
 
 def soft_tokens(model: "TokenTransformer", x: ArrayLike, taus: list[float]) -> FloatArray:
-    """Evaluate the soft model with a temperature above 0 for each block."""
+    """Evaluate the soft model with one temperature above 0 per block."""
     batch = PointBatch.read("x", x, model.dim_in)
     output = np.empty((len(batch.rows), model.dim_out))
     with np.errstate(over="ignore", invalid="ignore", under="ignore"):
@@ -57,8 +57,8 @@ def soft_tokens(model: "TokenTransformer", x: ArrayLike, taus: list[float]) -> F
     if not np.isfinite(output).all():
         row = int(np.flatnonzero(~np.isfinite(output).all(axis=1))[0])
         raise NonFiniteError(
-            f"`x` must not take the soft model beyond the range of float64; row {row} does. Raise "
-            "the temperature, or scale the weights down."
+            f"The soft model overflows float64 at row {row} of `x`. Raise the temperature, or "
+            "scale the weights down."
         )
     return batch.unpack(output)
 
@@ -66,7 +66,7 @@ def soft_tokens(model: "TokenTransformer", x: ArrayLike, taus: list[float]) -> F
 def token_states(
     model: "TokenTransformer", points: FloatArray, taus: list[float]
 ) -> Iterator[FloatArray]:
-    """Yield what enters each block of the soft model, all tokens of it: `(n, n_tokens, width)`."""
+    """Yield the input of each block of the soft model, with all tokens: `(n, n_tokens, width)`."""
     state = _embedded(model, points)
     for block, tau in zip(model.blocks, taus, strict=True):
         yield state
@@ -78,10 +78,11 @@ def enclosed_tokens(model: "TokenTransformer", points: FloatArray) -> tuple[Encl
 
     Args:
         model: The transformer.
-        points: Shape `(n_points, dim_in)`, finite.
+        points: Finite points, shape `(n_points, dim_in)`.
 
     Returns:
-        The outputs `(n_points, dim_out)` with radii, and at which points a decision is left open.
+        The outputs with radii, shape `(n_points, dim_out)`, and the mask of the points at which a
+        decision is open.
     """
     n, n_tokens, width = len(points), model.n_tokens, model.width
     weight = np.ascontiguousarray(model.embedding_weight.reshape(model.dim_in, -1))
@@ -117,7 +118,7 @@ def enclosed_tokens(model: "TokenTransformer", points: FloatArray) -> tuple[Encl
 def _hard_heads(
     stack: "HeadStack", allowed: BoolArray, state: Enclosed, own: Enclosed, is_open: BoolArray
 ) -> Enclosed:
-    """What hard heads add to each token of `own` from those of `state`; open points are marked."""
+    """Return the contribution of hard heads to each token of `own`; mark open points."""
     n_asking, n_tokens = allowed.shape
 
     def mapped(source: Enclosed, n: int, weight: FloatArray, bias: FloatArray) -> Enclosed:
@@ -132,13 +133,13 @@ def _hard_heads(
     value = mapped(state, n_tokens, stack.value_weight, no_value_bias)
     low = np.where(allowed, scores.values - scores.radii, -np.inf)
     high = np.where(allowed, scores.values + scores.radii, -np.inf)
-    # An unknown score has an infinite radius: it may win, and bounds nothing from below.
+    # An unknown score has an infinite radius: it can win, and gives no lower bound.
     candidates = allowed & (high >= low.max(axis=-1, keepdims=True))
     best = np.where(candidates, scores.values, -np.inf)
     is_best = best == best.max(axis=-1, keepdims=True)
     share = is_best / is_best.sum(axis=-1, keepdims=True)
     mean = share @ value.values
-    # Shapes (n, head, query token, key token, d_v), then without the key token.
+    # Shapes are (n, head, query token, key token, d_v); below, without the key token.
     around = candidates[..., None], value.values[:, :, None], value.radii[:, :, None]
     away = np.abs(around[1] - mean[:, :, :, None]) + around[2]
     spread = np.where(around[0], away, 0.0).max(axis=3)
@@ -147,7 +148,7 @@ def _hard_heads(
     decided = (candidates.sum(axis=-1) == 1) | exact_ties
     harmless = (spread <= _HARMLESS * radius).all(axis=-1)
     is_open |= ~(decided | harmless).all(axis=(1, 2))
-    # The mean of tied values is off by their radii and by its own rounding.
+    # The error of the mean of tied values is their radii plus its own rounding error.
     roundings = rounding_factor(n_tokens + 2) * (share @ _sizes(value))
     radii = np.where(decided[..., None], radius, spread) * RAISE + roundings
     flat = known(*(_joined(part) for part in (mean, radii)))
@@ -155,7 +156,7 @@ def _hard_heads(
 
 
 def _only(state: Enclosed, n_tokens: int, asking: slice) -> Enclosed:
-    """The rows of some tokens of each point."""
+    """Return the rows of some tokens of each point."""
 
     def rows(part: FloatArray) -> FloatArray:
         width = part.shape[1]
@@ -165,7 +166,7 @@ def _only(state: Enclosed, n_tokens: int, asking: slice) -> Enclosed:
 
 
 def _products(query: Enclosed, key: Enclosed) -> Enclosed:
-    r"""The scores of every pair of tokens: the lemma of `enclosures` with both factors enclosed."""
+    r"""Return the scores of all pairs of tokens, by the lemma of `enclosures`."""
     kappa = rounding_factor(query.values.shape[-1] + 2)
     q_size, k_size = (_sizes(part) for part in (query, key))
     transposed = (0, 1, 3, 2)
@@ -183,7 +184,7 @@ def _sizes(part: Enclosed) -> FloatArray:
 
 
 def exact_tokens(model: "TokenTransformer", point: FloatArray) -> list[fmpq]:
-    """Evaluate the hard model at one point in rational arithmetic: `dim_out` rationals."""
+    """Evaluate the hard model at one point in rational arithmetic; return `dim_out` rationals."""
     n_tokens, width = model.n_tokens, model.width
     weight = model.embedding_weight.reshape(model.dim_in, -1)
     embedded = _rational(point[None]) * _rational(weight)
@@ -238,7 +239,7 @@ def _rounded(entries: list[fmpq]) -> FloatArray:
 
 
 class HeadStack(NamedTuple):
-    """Heads of equal sizes side by side: head `h` owns columns `h * d_k` and on of the query."""
+    """Heads of equal sizes, concatenated: head `h` owns the columns from `h * d_k` of the query."""
 
     query_weight: FloatArray
     query_bias: FloatArray
@@ -254,7 +255,7 @@ _stacks: "WeakKeyDictionary[TokenBlock, list[HeadStack]]" = WeakKeyDictionary()
 
 
 def head_stacks(block: "TokenBlock") -> list[HeadStack]:
-    """Return the heads of a block, those of equal sizes side by side."""
+    """Return the heads of a block in stacks of equal sizes."""
     if block not in _stacks:
         by_size: dict[tuple[int, int], list[TokenHead]] = defaultdict(list)
         for head in block.heads:
@@ -304,24 +305,24 @@ def _soft_heads(
 
 
 def _asking(model: "TokenTransformer") -> Iterator[tuple["TokenBlock", slice]]:
-    """The blocks, each with the tokens whose new states are needed."""
+    """Yield each block with the tokens whose new states are needed."""
     last = slice(model.readout_token, model.readout_token + 1)
     for index, block in enumerate(model.blocks, 1):
         yield block, last if index == len(model.blocks) else slice(None)
 
 
 def _read_index(model: "TokenTransformer") -> int:
-    """Where the token that is read out stands in the last state."""
+    """Return the index of the token that is read out in the last state."""
     return 0 if model.blocks else model.readout_token
 
 
 def _split(rows: FloatArray, n_heads: int, size: int) -> FloatArray:
-    """From `(n, n_tokens, n_heads * size)` to `(n, n_heads, n_tokens, size)`."""
+    """Reshape `(n, n_tokens, n_heads * size)` to `(n, n_heads, n_tokens, size)`."""
     return rows.reshape(*rows.shape[:2], n_heads, size).transpose(0, 2, 1, 3)
 
 
 def _joined(heads: FloatArray) -> FloatArray:
-    """From `(n, n_heads, n_tokens, size)` to `(n * n_tokens, n_heads * size)`."""
+    """Reshape `(n, n_heads, n_tokens, size)` to `(n * n_tokens, n_heads * size)`."""
     n, n_heads, n_tokens, size = heads.shape
     return heads.transpose(0, 2, 1, 3).reshape(n * n_tokens, n_heads * size)
 

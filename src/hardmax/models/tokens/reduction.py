@@ -1,20 +1,22 @@
-r"""A transformer on tokens as an argmax network on its flattened state, where it is one.
+r"""Reduction of a token transformer to an argmax network on its flattened state, if possible.
 
 The score of a pair of tokens is $\sum_i q_i k_i$ with $q_i$ and $k_i$ affine in the state. It is
-affine in the state if in every product one factor does not depend on the input; that factor then
-becomes the coefficient of the other. The winner must contribute a constant, or a multiple of its
-score: then the head is a group of forms like any other. A head whose winner never changes only
-moves numbers between tokens, whatever they are.
+affine in the state if, in every product, one factor does not depend on the input; that factor
+becomes the coefficient of the other. The winner must contribute a constant or a multiple of its
+score; then the head is a group of forms like any other. A head whose winner never changes only
+moves numbers between tokens, and may move any numbers.
 
-Decisions that cannot reach the output (other tokens in the last block, say) are left out, so that
-they cut no cells, and tokens that decide the same share one group. All coefficients are the stored
-weights or exact sums of floats; nothing rounds.
+Decisions that cannot reach the output (such as other tokens in the last block) are omitted, so that
+they do not cut cells, and tokens with the same decision share one group. All coefficients are
+stored weights or exact sums of floats; nothing is rounded.
 
-**Which coordinates of which tokens do not depend on the input, and what they are, exactly.**
+**Constant coordinates.** The coordinates of tokens that do not depend on the input are tracked
+exactly.
 
-A coordinate is followed through the blocks symbol by symbol: what is computed from constants with
-weights that are not zero is constant, everything else counts as depending on the input, even where
-it happens to cancel. Constants are rationals (means over tied values have odd denominators).
+Each coordinate is followed through the blocks symbolically. A result that is computed from
+constants only, apart from terms with weight zero, is constant. Any other result counts as depending
+on the input, even if the dependence cancels. Constants are rationals, because means over tied
+values can have odd denominators.
 """
 
 from collections.abc import Iterator
@@ -37,12 +39,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Known:
-    """What is known of an array without knowing the input.
+    """The entries of an array that do not depend on the input.
 
     Attributes:
-        varies: Which entries depend on the input.
-        constants: The rationals the other entries are, in an object array of the same shape; an
-            entry that varies holds 0.
+        varies: The mask of the entries that depend on the input.
+        constants: The other entries as rationals, in an object array of the same shape; entries
+            that vary are 0.
     """
 
     varies: BoolArray
@@ -50,11 +52,11 @@ class Known:
 
     @classmethod
     def exactly(cls, array: FloatArray) -> "Known":
-        """Take floats as constants."""
+        """Convert floats to constants."""
         return cls(np.zeros(array.shape, dtype=bool), rationals(array))
 
     def times(self, weight: FloatArray, bias: FloatArray | None = None) -> "Known":
-        """Apply an affine map to the rows."""
+        """Apply an affine map to each row."""
         varies = (self.varies.astype(float) @ (weight != 0.0)) > 0.0
         constants = np.full(varies.shape, Fraction(0), dtype=object)
         entries = [
@@ -75,7 +77,7 @@ class Known:
 
 
 def embedded(model: "TokenTransformer") -> Known:
-    """Return what is known of the tokens before the first block, shape `(n_tokens, width)`."""
+    """Return the known entries of the tokens before the first block, shape `(n_tokens, width)`."""
     varies = np.asarray(model.embedding_weight.any(axis=0))
     constants = rationals(model.embedding_bias)
     constants[varies] = Fraction(0)
@@ -83,7 +85,7 @@ def embedded(model: "TokenTransformer") -> Known:
 
 
 def fed_forward(ffn: "FeedForward", state: Known) -> Known:
-    """Return what is known of the feed-forward output."""
+    """Return the known entries of the feed-forward output."""
     before = state.times(ffn.w_in, ffn.b_in)
     rectified = before.constants.copy()
     rectified[before.constants < 0] = Fraction(0)
@@ -91,7 +93,7 @@ def fed_forward(ffn: "FeedForward", state: Known) -> Known:
 
 
 def attended(head: "TokenHead", allowed: BoolArray, state: Known) -> Known:
-    """Return what is known of a hard head's output, shape `(n_tokens, width)`."""
+    """Return the known entries of a hard head's output, shape `(n_tokens, width)`."""
     n_tokens = len(allowed)
     query = state.times(head.query_weight, head.bias)
     key, value = state.times(head.key_weight), state.times(head.value_weight)
@@ -103,7 +105,7 @@ def attended(head: "TokenHead", allowed: BoolArray, state: Known) -> Known:
         for e in range(head.d_v):
             among = keys if winners is None else winners
             column = value.constants[among, e]
-            # Whoever wins, it is the same: equal constants, or a decision that never changes.
+            # The result does not depend on the winner: equal constants, or a fixed decision.
             same = winners is not None or all(entry == column[0] for entry in column)
             if value.varies[among, e].any() or not same:
                 varies[t, e] = True
@@ -113,7 +115,7 @@ def attended(head: "TokenHead", allowed: BoolArray, state: Known) -> Known:
 
 
 def known_winners(query: Known, key: Known, token: int, keys: IntArray) -> IntArray | None:
-    """Return the keys that win for a token whatever the input, or None if that depends on it."""
+    """Return the keys that win for a token at every input, or None if they depend on the input."""
     for s in keys.tolist():
         if any(term_varies(query, key, token, s, i) for i in range(query.varies.shape[1])):
             return None
@@ -130,20 +132,20 @@ def term_varies(query: Known, key: Known, token: int, other: int, i: int) -> boo
 
 
 _MOST_ENTRIES = 1 << 27
-"""A GiB of floats in one matrix; layers are dense."""
+"""The maximum size of a matrix, one GiB of floats; layers are dense."""
 
 Column = tuple[str, int, int, int, int]
-"""A number a layer reads: which weight, head, token, component, and which copy of it."""
+"""A number that a layer reads: the weight, head, token, component and copy."""
 
 
 def reduce_tokens(model: "TokenTransformer") -> ArgmaxNetwork:
-    """Return the hard model as an argmax network on the state, `n_tokens * width` numbers.
+    """Return the hard model as an argmax network on the state of `n_tokens * width` numbers.
 
     Raises:
-        ArgumentError: If a score is not affine in the input, or a winner contributes something
-            else than a constant or a multiple of its score; the message says in which block and
+        ArgumentError: If a score is not affine in the input, or if a winner contributes something
+            other than a constant or a multiple of its score. The message names the block and the
             head.
-        SizeLimitError: If a layer would need more memory than an engine could use.
+        SizeLimitError: If a layer would need more memory than an engine can use.
     """
     states = _known_states(model)
     live = np.zeros((model.n_tokens, model.width), dtype=bool)
@@ -170,7 +172,7 @@ def reduce_tokens(model: "TokenTransformer") -> ArgmaxNetwork:
 
 
 def _known_states(model: "TokenTransformer") -> list[Known]:
-    """What is known of the state before each block."""
+    """Return the known entries of the state before each block."""
     state = embedded(model)
     states = []
     for block in model.blocks:
@@ -190,11 +192,11 @@ def _known_states(model: "TokenTransformer") -> list[Known]:
 def _ffn_layer(
     ffn: "FeedForward", live: BoolArray, *, residual: bool
 ) -> tuple[ArgmaxLayer, BoolArray]:
-    """Return the units that reach what is live after them, and what is live before them."""
+    """Return the units that reach the live coordinates after them, and the live ones before."""
     n_tokens, width = live.shape
     needed = (live.astype(float) @ (ffn.w_out.T != 0.0)) > 0.0
     if not needed.any():
-        # The bias remains, and a layer needs a unit.
+        # Keep one unit: the bias remains, and a layer needs at least one.
         needed[0, 0] = True
     units = np.argwhere(needed)
     _refuse_size(2 * len(units) * n_tokens * width, f"{len(units)} units on {n_tokens} tokens")
@@ -215,7 +217,7 @@ def _ffn_layer(
 
 @dataclass(frozen=True, eq=False)
 class _Form:
-    """One form of a group: coefficients of columns, and what it contributes when it wins."""
+    """One form of a group: coefficients of columns, and its contribution when it wins."""
 
     slopes: dict[Column, float] = field(default_factory=dict)
     gain: float = 0.0
@@ -224,7 +226,7 @@ class _Form:
 
 @dataclass(frozen=True, eq=False)
 class _Group:
-    """The forms of a group and, for each entry of its block, what that adds to its tokens."""
+    """The forms of a group and, for each entry of its block, the vector it adds to its tokens."""
 
     tokens: list[int]
     forms: list[_Form]
@@ -232,7 +234,7 @@ class _Group:
 
     @property
     def decision(self) -> tuple[object, ...]:
-        """What is the same for all tokens that share the group."""
+        """The part of the group that all tokens sharing it have in common."""
         forms = [(tuple(f.slopes.items()), f.gain, tuple(f.values)) for f in self.forms]
         return (*forms, *(row.tobytes() for row in self.rows))
 
@@ -240,7 +242,7 @@ class _Group:
 def _block_groups(
     model: "TokenTransformer", b: int, state: Known, live: BoolArray
 ) -> tuple[list[_Group], BoolArray]:
-    """Return the decisions of a block's heads that reach what is live, and what they read."""
+    """Return the decisions of a block's heads that reach live coordinates, and what they read."""
     block = model.blocks[b]
     before = live.copy() if block.attention_residual else np.zeros_like(live)
     groups: list[_Group] = []
@@ -259,7 +261,7 @@ def _block_groups(
 
 
 class _HeadReader:
-    """What is known about one head, and the groups it makes for a token."""
+    """The known entries of one head, and the groups that it forms for a token."""
 
     def __init__(self, head: "TokenHead", h: int, b: int, state: Known) -> None:
         self.head, self.h, self.b = head, h, b
@@ -270,7 +272,7 @@ class _HeadReader:
     def groups(
         self, t: int, keys: IntArray, components: list[int], before: BoolArray
     ) -> Iterator[_Group]:
-        """Yield the groups of a token, and mark in `before` what they read."""
+        """Yield the groups of a token, and mark the coordinates they read in `before`."""
         winners = known_winners(self.query, self.key, t, keys)
         among = keys if winners is None else winners
         fixed = [e for e in components if self._is_fixed(among, e, winners is not None)]
@@ -306,18 +308,18 @@ class _HeadReader:
         return same and not self.value.varies[among, e].any()
 
     def _moved(self, t: int, winners: IntArray, e: int) -> _Group:
-        """A component that the mean over fixed winners passes on, whatever it is."""
+        """Return a group that passes on one component of the mean over fixed winners."""
         share = Fraction(1, len(winners))
         if float_parts(share) is None:
             raise self._refusal(
-                f"token {t} takes the mean over {len(winners)} tokens; the reduction divides by "
-                "powers of two only."
+                f"token {t} takes the mean over {len(winners)} tokens, but the reduction can only "
+                "divide by powers of two."
             )
         slopes: dict[Column, float] = {("v", self.h, int(s), e, 0): float(share) for s in winners}
         return _Group([t], [_Form(slopes, 1.0, [0.0])], [self.head.output_weight[e]])
 
     def _scores(self, t: int, s: int) -> dict[Column, float]:
-        """The score of a pair as coefficients of queries and keys."""
+        """Return the score of a pair as coefficients of queries and keys."""
         slopes: dict[Column, float] = {}
         for i in range(self.head.d_k):
             if not self.key.varies[s, i]:
@@ -326,8 +328,8 @@ class _HeadReader:
                 kind, token, factor = "k", s, self.query.constants[t, i]
             else:
                 raise self._refusal(
-                    f"token {t} scores token {s} by a product of a query and a key that both "
-                    "depend on the input, which is not affine."
+                    f"the score of token {s} for token {t} is a product of a query and a key that "
+                    "both depend on the input, which is not affine."
                 )
             for copy, part in enumerate(self._parts(factor)):
                 slopes[kind, self.h, token, i, copy] = part
@@ -336,7 +338,7 @@ class _HeadReader:
     def _constants(
         self, t: int, forms: list[_Form], table: list[list[Fraction]], components: list[int]
     ) -> _Group:
-        """A group whose forms contribute the constants of a table, split into floats."""
+        """Return a group whose forms contribute the constants of a table, split into floats."""
         split = [[self._parts(entry) for entry in line] for line in table]
         values: list[list[float]] = [[] for _ in forms]
         rows = []
@@ -355,13 +357,13 @@ class _HeadReader:
     def _multiple(self, t: int, components: list[int]) -> tuple[float, FloatArray]:
         """Write the values as multiples of the first, which is a multiple of the score.
 
-        Returns the sign of that multiple, and what a unit of the first value adds to a token.
+        Returns the sign of that multiple, and the vector that a unit of the first value adds.
         """
         used = [i for i in range(self.head.d_k) if self.head.key_weight[:, i].any()]
         if self.query.varies[t, used].any():
             raise self._refusal(
-                f"token {t} has a query and values that both depend on the input; the winner's "
-                "value is then not a multiple of its score."
+                f"token {t} has a query and values that both depend on the input, so the winner's "
+                "value is not a multiple of its score."
             )
         total = [Fraction(0)] * self.head.width
         for i in used:
@@ -371,8 +373,7 @@ class _HeadReader:
         ratios = [_ratio(self.head.value_weight[:, e].tolist(), total) for e in components]
         if any(ratio is None for ratio in ratios) or not ratios[0]:
             raise self._refusal(
-                f"the value token {t} takes from the winner is neither constant nor a multiple of "
-                "its score."
+                f"the winner's value for token {t} is neither constant nor a multiple of its score."
             )
         first = ratios[0]
         exact = [Fraction(0)] * self.head.width
@@ -381,13 +382,15 @@ class _HeadReader:
             for j in np.flatnonzero(self.head.output_weight[e]).tolist():
                 exact[j] += ratio / first * Fraction(float(self.head.output_weight[e, j]))
         if any(Fraction(float(entry)) != entry for entry in exact):
-            raise self._refusal("the multiples of the score it passes on are not all float64.")
+            raise self._refusal(
+                "a multiple of the score that it contributes is not a float64 number."
+            )
         return (1.0 if first > 0 else -1.0), np.array([float(entry) for entry in exact])
 
     def _parts(self, value: Fraction) -> list[float]:
         parts = float_parts(value)
         if parts is None:
-            raise self._refusal(f"the constant {value} it uses is not a sum of float64 numbers.")
+            raise self._refusal(f"its constant {value} is not a sum of float64 numbers.")
         return parts
 
     def _refusal(self, reason: str) -> ArgumentError:
@@ -399,18 +402,18 @@ class _HeadReader:
 def _refuse_size(n_entries: int, what: str) -> None:
     if n_entries > _MOST_ENTRIES:
         raise SizeLimitError(
-            f"`network` must fit into memory; {what} in one layer need {n_entries} numbers, and "
-            f"{_MOST_ENTRIES} are the most. Count regions with fewer tokens or units."
+            f"`network` is too large: {what} in one layer need {n_entries} numbers, but the limit "
+            f"is {_MOST_ENTRIES}. Use fewer tokens or units."
         )
 
 
 def _padded(form: _Form) -> _Form:
-    """Leave the first entry of the block to the score the form passes on."""
+    """Reserve the first entry of the block for the score that the form contributes."""
     return _Form(form.slopes, form.gain, [0.0, *form.values])
 
 
 def _ratio(numerators: list[float], denominators: list[Fraction]) -> Fraction | None:
-    """The number that takes one vector to another, or None if there is none."""
+    """Return the factor that takes one vector to another, or None if there is none."""
     pivot = next((j for j, entry in enumerate(denominators) if entry), None)
     if pivot is None:
         return None
@@ -422,7 +425,7 @@ def _ratio(numerators: list[float], denominators: list[Fraction]) -> Fraction | 
 def _attention_layer(
     model: "TokenTransformer", block: "TokenBlock", groups: list[_Group]
 ) -> ArgmaxLayer:
-    """Lay groups side by side; without any, the layer forgets the state."""
+    """Concatenate groups into a layer; without groups, the layer discards the state."""
     size, width = model.n_tokens * model.width, model.width
     groups = groups or [_Group([], [_Form()], [])]
     names = sorted({column for g in groups for form in g.forms for column in form.slopes})

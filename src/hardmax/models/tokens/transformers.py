@@ -1,10 +1,10 @@
 r"""Transformers whose tokens attend to each other: every token is a function of the input.
 
-`HardTransformer` sends one vector through heads over fixed memories. Here the memory is computed:
-all tokens pass through every block, and a head's keys and values are those of the other tokens.
-The hard model is piecewise rational in general (a query times a key is a product); where it is
-piecewise affine, `TokenTransformer.network` is the argmax network that says so, and the engines
-count its regions.
+`HardTransformer` sends one vector through heads with fixed memories. Here the memory is computed:
+all tokens pass through every block, and a head's keys and values come from the tokens. In general
+the hard model is piecewise rational, because a query times a key is a product. If it is piecewise
+affine, `TokenTransformer.network` is an equal argmax network, and the engines can count its
+regions.
 """
 
 from collections.abc import Sequence
@@ -31,16 +31,17 @@ from hardmax.typing import ArrayLike, BoolArray, FloatArray
 class TokenHead:
     r"""A head $X \mapsto p(X)\, X W_V W_O$ on a matrix $X$ of tokens.
 
-    The weights are $p = \mathrm{softmax}\big((X W_Q + b_Q)(X W_K)^\top / (\tau\sqrt{d_k})\big)$,
-    row by row, or uniform on the largest scores of each row in the hard model. A key bias would
-    change no weight, so there is none.
+    The attention weights are
+    $p = \mathrm{softmax}\big((X W_Q + b_Q)(X W_K)^\top / (\tau\sqrt{d_k})\big)$, row by row. In the
+    hard model they are uniform over the largest scores of each row. There is no key bias, because
+    it would not change the weights.
 
     Attributes:
         query_weight: The $W_Q$, shape `(width, d_k)`.
         key_weight: The $W_K$, shape `(width, d_k)`.
         value_weight: The $W_V$, shape `(width, d_v)`.
         output_weight: The $W_O$, shape `(d_v, width)`.
-        query_bias: The $b_Q$, shape `(d_k,)`; None means 0.
+        query_bias: The $b_Q$, shape `(d_k,)`; None means zero.
 
     Examples:
         >>> TokenHead(np.eye(2), np.eye(2), np.eye(2), np.eye(2))
@@ -81,17 +82,17 @@ class TokenHead:
 
     @property
     def d_k(self) -> int:
-        """The size of queries and keys."""
+        """The dimension of queries and keys."""
         return int(self.query_weight.shape[1])
 
     @property
     def d_v(self) -> int:
-        """The size of values."""
+        """The dimension of values."""
         return int(self.value_weight.shape[1])
 
     @property
     def bias(self) -> FloatArray:
-        """The query bias, zeros if there is none: shape `(d_k,)`."""
+        """The query bias, shape `(d_k,)`; zeros if there is none."""
         return np.zeros(self.d_k) if self.query_bias is None else self.query_bias
 
 
@@ -100,11 +101,11 @@ class TokenBlock:
     r"""Attention $U = [X +] \sum_h \mathrm{head}_h(X)$, then $[U +] \mathrm{ffn}(U)$ row by row.
 
     Attributes:
-        heads: The heads; there may be none if there is an `ffn`.
-        ffn: The feed-forward part, from the width of a token to the same, or None.
-        attention_residual: Whether $X$ is added to the heads' output. Without heads there is no
-            attention step, and the flag means nothing.
-        ffn_residual: Whether $X$ is added to the feed-forward output.
+        heads: The heads. May be empty if there is an `ffn`.
+        ffn: The feed-forward part, which preserves the width of a token, or None.
+        attention_residual: Whether $X$ is added to the output of the heads. Without heads there is
+            no attention step, and the flag has no effect.
+        ffn_residual: Whether $U$ is added to the feed-forward output.
 
     Examples:
         >>> head = TokenHead(np.eye(2), np.eye(2), np.eye(2), np.eye(2))
@@ -145,22 +146,24 @@ class TokenBlock:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class TokenTransformer(ArgmaxModel):
-    r"""A transformer on tokens $X_0[t] = x E_t + e_t$, read out from one of them at the end.
+    r"""A transformer on tokens $X_0[t] = x E_t + e_t$ whose output is read from one token.
 
-    Calling it gives the hard model: each token receives the value of its best key, the mean over
-    the best where several tie. Who wins is decided exactly, also where floats cannot tell. `soft`
-    gives the usual model.
+    Calling the model evaluates it at zero temperature: each token receives the value of its best
+    key, or the mean value if several keys tie. Winners are decided exactly, even where floats
+    cannot. `soft` evaluates the usual model.
 
-    `network`, and with it `signature`, `affine_map` and every engine, exist where each score is an
-    affine function of the input; see `token_reduction.reduce_tokens`.
+    `network`, and with it `signature`, `affine_map` and every engine, is available if each score is
+    an affine function of the input; see `tokens.reduction.reduce_tokens`.
 
     Attributes:
         embedding_weight: The $E_t$, shape `(dim_in, n_tokens, width)`.
         embedding_bias: The $e_t$, shape `(n_tokens, width)`.
-        blocks: The blocks, first to last; there may be none.
-        readout: The affine map from the last state of a token, `(W, b)` or an `AffineMap`.
-        readout_token: Which token is read out.
-        mask: Who may attend to whom, shape `(n_tokens, n_tokens)`, row = query; None means all.
+        blocks: The blocks, first to last; may be empty.
+        readout: The affine map applied to the last state of a token, as a pair `(W, b)` or an
+            `AffineMap`.
+        readout_token: The index of the token that is read out.
+        mask: Entry `[i, j]` is True if token `i` may attend to token `j`, shape
+            `(n_tokens, n_tokens)`; None allows all pairs.
 
     Examples:
         Two tokens that hold $x$ and $-x$; the head, whose query is 1, finds the larger:
@@ -232,7 +235,7 @@ class TokenTransformer(ArgmaxModel):
 
     @property
     def n_tokens(self) -> int:
-        """How many tokens there are."""
+        """The number of tokens."""
         return int(self.embedding_bias.shape[0])
 
     @property
@@ -242,17 +245,17 @@ class TokenTransformer(ArgmaxModel):
 
     @property
     def n_parameters(self) -> int:
-        """How many numbers the model stores, the mask not counted."""
+        """The number of stored parameters, without the mask."""
         return int(sum(array.size for array in self.arrays))
 
     @property
     def n_nonzero(self) -> int:
-        """How many of the stored numbers are not zero."""
+        """The number of stored parameters that are not zero."""
         return int(sum(np.count_nonzero(array) for array in self.arrays))
 
     @property
     def arrays(self) -> list[FloatArray]:
-        """Every array of weights and biases the model stores."""
+        """All arrays of weights and biases that the model stores."""
         arrays: list[Any] = [self.embedding_weight, self.embedding_bias]
         for block in self.blocks:
             for head in block.heads:
@@ -265,16 +268,16 @@ class TokenTransformer(ArgmaxModel):
 
     @cached_property
     def allowed(self) -> BoolArray:
-        """Who may attend to whom, shape `(n_tokens, n_tokens)`."""
+        """The mask, with None replaced by True everywhere, shape `(n_tokens, n_tokens)`."""
         if self.mask is None:
             return np.ones((self.n_tokens, self.n_tokens), dtype=bool)
         return self.mask
 
     def __call__(self, x: ArrayLike) -> FloatArray:
-        """Evaluate the hard model, every winner decided exactly.
+        """Evaluate the hard model with exact winners.
 
-        The arithmetic between the decisions is rounded, except at points where floats leave a
-        decision open: there the output is the exact one rounded once.
+        The arithmetic between the decisions is rounded. At points where floats leave a decision
+        open, the output is the exact output, rounded once.
 
         Args:
             x: A point `(dim_in,)` or a batch `(n_points, dim_in)`.
@@ -284,14 +287,15 @@ class TokenTransformer(ArgmaxModel):
         return hard_tokens(self, x)
 
     def soft(self, x: ArrayLike, tau: float | Sequence[float] = 1.0) -> FloatArray:
-        r"""Evaluate with softmax of the scores over $\tau\sqrt{d_k}$, in float64.
+        r"""Evaluate the soft model, with scores divided by $\tau\sqrt{d_k}$, in float64.
 
         Args:
             x: A point `(dim_in,)` or a batch `(n_points, dim_in)`.
-            tau: The temperature, above 0, or one for each block; 0 gives the hard model.
+            tau: The temperature, or a sequence with one temperature per block. All must be above 0,
+                or all 0, which gives the hard model.
 
         Raises:
-            NonFiniteError: If something overflows.
+            NonFiniteError: If a number exceeds the range of float64.
         """
         from hardmax.models.tokens.passes import soft_tokens
 
@@ -299,15 +303,18 @@ class TokenTransformer(ArgmaxModel):
         if not any(taus):
             return self(x)
         if 0.0 in taus:
-            raise ArgumentError("`tau` must be above 0 for every block, or 0 for all; got a mix.")
+            raise ArgumentError(
+                "`tau` must be above 0 for every block, or 0 for every block; got both."
+            )
         return soft_tokens(self, x, taus)
 
     def network_on(self, box: Box | str) -> ArgmaxNetwork:
         r"""Return an argmax network that equals the hard model on a box.
 
-        `network` keeps every decision that can reach the output. Here those that cannot change on
-        the box, or that cancel, as in $\mathrm{relu}(e) - \mathrm{relu}(-e)$, are gone: there are
-        fewer cells and the same regions. What is left of a compiled network is the network.
+        `network` keeps every decision that can reach the output. This method also drops decisions
+        that cannot change on the box, or that cancel, as in $\mathrm{relu}(e) - \mathrm{relu}(-e)$.
+        The result has fewer cells and the same regions. For a compiled transformer, the network
+        that it was compiled from remains.
 
         Raises:
             ArgumentError: If the model is not piecewise affine on the box.
@@ -356,7 +363,7 @@ def _read_mask(value: Any, n_tokens: int) -> BoolArray | None:
         return None
     mask = np.array(value)
     if mask.dtype != np.bool_:
-        raise DtypeError(f"`mask` must hold True and False; got dtype {mask.dtype}.")
+        raise DtypeError(f"`mask` must be a boolean array; got dtype {mask.dtype}.")
     if mask.shape != (n_tokens, n_tokens):
         raise ShapeMismatchError(
             f"`mask` must have shape (n_tokens, n_tokens) with n_tokens = {n_tokens}; "
@@ -365,7 +372,8 @@ def _read_mask(value: Any, n_tokens: int) -> BoolArray | None:
     empty = np.flatnonzero(~mask.any(axis=1))
     if empty.size:
         raise ArgumentError(
-            f"`mask` must allow every token to attend to at least one; row {empty[0]} has none."
+            f"`mask` must allow every token to attend to at least one token; row {empty[0]} allows "
+            "none."
         )
     mask.setflags(write=False)
     return mask

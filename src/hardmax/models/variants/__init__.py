@@ -1,1 +1,1 @@
-"""Heads that attend in other ways."""
+"""Heads with other attention rules."""

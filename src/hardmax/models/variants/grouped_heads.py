@@ -1,8 +1,9 @@
 r"""Grouped and multi-query attention: several query heads over one set of keys and values.
 
 The scores of head $h$ are $\langle x W_Q^{(h)}, k_j\rangle$ with the keys of its group, so its
-Newton polytope $W_Q^{(h)} \mathrm{conv}\{k_j\}$ is a linear image of one polytope per group: a key
-that is not a vertex of its group's hull wins (on an open set) in no bias-free head of the group.
+Newton polytope $W_Q^{(h)} \mathrm{conv}\{k_j\}$ is a linear image of one polytope per group. A key
+that is not a vertex of its group's hull therefore wins on an open set in no bias-free head of the
+group.
 """
 
 from collections.abc import Sequence
@@ -23,21 +24,21 @@ def grouped_heads(
     query_biases: FloatArray | None = None,
     logit_bias: FloatArray | None = None,
 ) -> Sequence[AttentionHead]:
-    r"""Build the heads of a layer in which `n_heads / n_groups` query heads share keys and values.
+    r"""Return the heads of a layer in which groups of query heads share keys and values.
 
-    Head $h$ belongs to group $\lfloor h\,G/H \rfloor$ ($H$ heads in $G$ groups): consecutive heads
-    share. $G = 1$ is multi-query attention, $G = H$ ordinary multi-head attention.
+    Head $h$ belongs to group $\lfloor h\,G/H \rfloor$ ($H$ heads in $G$ groups), so consecutive
+    heads share a group. $G = 1$ is multi-query attention, $G = H$ is ordinary multi-head attention.
 
     Args:
-        query_weights: Shape `(n_heads, dim, d_k)`.
-        keys: Shape `(n_groups, n_keys, d_k)`; `n_groups` divides `n_heads`.
-        values: Shape `(n_groups, n_keys, d_v)`.
-        output_weights: Shape `(n_heads, d_v, out_dim)`.
-        query_biases: Shape `(n_heads, d_k)`, or None.
-        logit_bias: Shape `(n_keys,)`, the same for every head (a mask), or None.
+        query_weights: The query weights, shape `(n_heads, dim, d_k)`.
+        keys: The keys of each group, shape `(n_groups, n_keys, d_k)`; `n_groups` divides `n_heads`.
+        values: The values of each group, shape `(n_groups, n_keys, d_v)`.
+        output_weights: The output weights, shape `(n_heads, d_v, out_dim)`.
+        query_biases: The query biases, shape `(n_heads, d_k)`, or None.
+        logit_bias: A logit bias or mask for all heads, shape `(n_keys,)`, or None.
 
     Returns:
-        The heads in order.
+        The `n_heads` heads, in order.
 
     References:
         [Sha19] for one group, [ALJ23] for several.
@@ -58,8 +59,8 @@ def grouped_heads(
         biases = sizes.floats("query_biases", query_biases, ("n_heads", "d_k"))
     if sizes["n_heads"] % sizes["n_groups"]:
         raise ArgumentError(
-            f"`keys` must have a number of groups that divides the {sizes['n_heads']} heads of "
-            f"`query_weights`; got {sizes['n_groups']}."
+            f"The number of groups in `keys` must divide the {sizes['n_heads']} heads of "
+            f"`query_weights`; got {sizes['n_groups']} groups."
         )
     group = np.arange(sizes["n_heads"]) // (sizes["n_heads"] // sizes["n_groups"])
     return tuple(

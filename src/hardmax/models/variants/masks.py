@@ -1,8 +1,8 @@
-r"""Masks and position biases: what a query at one position adds to the logits of the keys.
+r"""Masks and position biases: the logits that a query's position adds to the scores of the keys.
 
 Keys and queries share positions $0, 1, \dots$. At a fixed query position a mask or a bias is a
-vector of additive logits, so the head at that position is an ordinary `AttentionHead`: its routing
-diagram is the power diagram of the visible keys, sites $k_j$ with weights $|k_j|^2 + 2\beta_j$.
+vector of additive logits, so the head at that position is an ordinary `AttentionHead`. Its routing
+diagram is the power diagram of the visible keys, with sites $k_j$ and weights $|k_j|^2 + 2\beta_j$.
 """
 
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ def causal_bias(n_keys: int, position: int) -> FloatArray:
     r"""Return 0 for the keys $j \le$ `position` and $-\infty$ for later ones: shape `(n_keys,)`.
 
     Args:
-        n_keys: How many keys there are, at least 1.
+        n_keys: The number of keys, at least 1.
         position: The position of the query, $0 \le$ `position` $<$ `n_keys`.
 
     Examples:
@@ -31,12 +31,13 @@ def causal_bias(n_keys: int, position: int) -> FloatArray:
 
 
 def sliding_window_bias(n_keys: int, position: int, window: int) -> FloatArray:
-    r"""Return 0 for the last `window` keys up to `position`, $-\infty$ for all others.
+    r"""Return 0 for the last `window` keys up to `position` and $-\infty$ for all others.
 
     Args:
-        n_keys: How many keys there are, at least 1.
+        n_keys: The number of keys, at least 1.
         position: The position of the query, $0 \le$ `position` $<$ `n_keys`.
-        window: How many keys are visible, at least 1: `position - window < j <= position`.
+        window: The size of the window, at least 1: keys `position - window < j <= position` are
+            visible.
 
     Examples:
         >>> sliding_window_bias(4, 2, window=2).tolist()
@@ -53,20 +54,20 @@ def alibi_bias(
 ) -> FloatArray:
     r"""Return the ALiBi logits $-D m\,(i - j)$ for keys $j$ and a query at position $i$.
 
-    Keys after the query get the positive continuation; add `causal_bias` to mask them. The products
-    are rounded to float64; they are exact for the slopes of `alibi_slopes` with a power of two up
-    to 8 heads, if $D$ is a power of two.
+    Keys after the query get the same formula, which is positive there; add `causal_bias` to mask
+    them. The products are rounded to float64. They are exact if $D$ is a power of two and the slope
+    comes from `alibi_slopes` for 1, 2, 4 or 8 heads.
 
-    BLOOM and MPT, like the paper itself, add $-m(i - j)$ to scores that were divided by
-    $\sqrt{d_k}$ before. Scores here are raw dot products, so their slopes take
-    `score_divisor=head.standard_temperature`. Falcon adds first and divides then: 1.
+    BLOOM and MPT, like the paper, add $-m(i - j)$ to scores that are already divided by
+    $\sqrt{d_k}$. Scores here are raw dot products, so for those models pass
+    `score_divisor=head.standard_temperature`. Falcon adds the bias before it divides; use 1.
 
     Args:
-        n_keys: How many keys there are, at least 1.
+        n_keys: The number of keys, at least 1.
         position: The position $i$ of the query.
         slope: The $m$, finite.
-        score_divisor: The $D$, above 0, that scores are divided by before the slope acts on them:
-            1 for a slope on raw scores, $\sqrt{d_k}$ for the meaning of the paper.
+        score_divisor: The $D$, greater than 0, by which scores are divided before the slope is
+            applied: 1 for a slope on raw scores, $\sqrt{d_k}$ for the convention of the paper.
 
     References:
         [PSL22].
@@ -85,9 +86,9 @@ def alibi_bias(
 def alibi_slopes(n_heads: int) -> FloatArray:
     r"""Return the slopes of ALiBi: shape `(n_heads,)`.
 
-    For $H$ a power of two they are $2^{-8h/H}$, $h = 1..H$. Otherwise those of the next smaller
-    power of two $G$, followed by every other one of those of $2G$. They are meant for scores
-    divided by $\sqrt{d_k}$ (`score_divisor` of `alibi_bias`).
+    If $H$ is a power of two, the slopes are $2^{-8h/H}$ for $h = 1..H$. Otherwise they are the
+    slopes for the next smaller power of two $G$, followed by every other slope for $2G$. The slopes
+    are meant for scores divided by $\sqrt{d_k}$ (see `score_divisor` of `alibi_bias`).
 
     References:
         [PSL22].
@@ -106,14 +107,14 @@ def alibi_slopes(n_heads: int) -> FloatArray:
 
 
 def biased_head(head: AttentionHead, *biases: FloatArray) -> AttentionHead:
-    r"""Add vectors of logits to a head; $-\infty$ masks a key.
+    r"""Return the head with vectors of logits added; $-\infty$ masks a key.
 
-    The sum of finite biases, rounded to float64, is the logit bias that the new head stores and is
-    exact about.
+    The finite biases are summed and rounded to float64. The new head stores this sum, and is exact
+    with respect to it.
 
     Args:
-        head: The head, whose own logit bias is kept and added.
-        biases: Each of shape `(n_keys,)`.
+        head: The head; its own logit bias is included in the sum.
+        biases: Vectors of logits, each of shape `(n_keys,)`.
 
     Examples:
         >>> head = AttentionHead(np.eye(1), np.eye(3, 1), np.eye(3), np.eye(3))
@@ -138,14 +139,14 @@ def heads_by_position(
     slope: float | None = None,
     score_divisor: float | Literal["standard"] = 1.0,
 ) -> Sequence[AttentionHead]:
-    r"""Return the head that a causal query sees at each position: one per key.
+    r"""Return the heads that a causal query sees at each position, one for each key.
 
     Args:
         head: The head without a mask.
-        window: How many keys each query sees; all earlier ones and its own if None.
+        window: The number of keys that each query sees. None means all keys up to its own position.
         slope: The ALiBi slope, or None for no position bias.
-        score_divisor: What scores are divided by before the slope acts on them (`alibi_bias`):
-            `"standard"` for $\sqrt{d_k}$, the meaning of slopes in the paper, BLOOM and MPT.
+        score_divisor: The divisor of the scores before the slope is applied (see `alibi_bias`):
+            `"standard"` means $\sqrt{d_k}$, the convention of the paper, BLOOM and MPT.
 
     Examples:
         >>> head = AttentionHead(np.eye(1), np.eye(3, 1), np.eye(3), np.eye(3))

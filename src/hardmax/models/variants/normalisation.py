@@ -1,15 +1,16 @@
-r"""RMSNorm and LayerNorm before the queries: when routing stays polyhedral, and when it does not.
+r"""RMSNorm and LayerNorm before the queries: polyhedral or quadric routing.
 
 A normalisation divides the (centred) input by its size, $y = g \odot Gx / \rho(x) + h$ with
-$\rho(x)^2 = x^\top G x / d + \epsilon$, where $G$ is the identity (RMSNorm) or the centring
+$\rho(x)^2 = x^\top G x / d + \epsilon$, where $G$ is the identity (RMSNorm) or the centring matrix
 $I - \mathbf 1 \mathbf 1^\top / d$ (LayerNorm). Multiplying the scores of $y$ by $\rho > 0$ does not
-change who wins:
+change the winner:
 
 $$\rho(x)\, s_j(y) = \langle \ell_j, x\rangle + o_j\, \rho(x), \qquad
   \ell_j = G (g \odot a_j), \quad o_j = \langle h, a_j \rangle + c_j .$$
 
-If all $o_j$ agree, the winners are those of the linear forms $\ell_j$. Otherwise the wall of two
-keys is $\langle \ell_i - \ell_j, x\rangle + (o_i - o_j)\rho(x) = 0$, a piece of a quadric.
+If all $o_j$ are equal, the winners are those of the linear forms $\ell_j$. Otherwise the wall
+between two keys is $\langle \ell_i - \ell_j, x\rangle + (o_i - o_j)\rho(x) = 0$, a piece of a
+quadric.
 """
 
 from dataclasses import dataclass
@@ -36,9 +37,9 @@ class Normalisation:
     r"""RMSNorm or LayerNorm, $x \mapsto g \odot Gx/\rho(x) + h$.
 
     Attributes:
-        kind: `"rms"` ($G$ the identity) or `"layer"` ($G$ the centring).
+        kind: `"rms"` ($G$ is the identity) or `"layer"` ($G$ is the centring matrix).
         gain: The $g$, shape `(dim,)`.
-        shift: The $h$, shape `(dim,)`; zero if None.
+        shift: The $h$, shape `(dim,)`; None means zero.
         epsilon: The $\epsilon \ge 0$ of $\rho(x)^2 = x^\top G x/d + \epsilon$.
 
     References:
@@ -71,12 +72,12 @@ class Normalisation:
         return len(self.gain)
 
     def size(self, x: FloatArray) -> FloatArray:
-        r"""Evaluate $\rho(x)$, rounded: shape `(...)`."""
+        r"""Compute $\rho(x)$, rounded: shape `(...)`."""
         batch = PointBatch.read("x", x, self.dim)
         return batch.unpack(self._centred_and_size(batch.rows)[1])
 
     def __call__(self, x: FloatArray) -> FloatArray:
-        """Normalise each point, rounded: shape `(..., dim)`.
+        """Normalise every point, rounded: shape `(..., dim)`.
 
         Raises:
             ArgumentError: If `epsilon` is 0 and a (centred) point is 0.
@@ -88,16 +89,16 @@ class Normalisation:
         return batch.unpack(np.asarray(self.gain * (centred / size[:, None]) + shift))
 
     def refuse_undefined(self, zero: BoolArray) -> None:
-        """Raise if a point, marked in `zero`, has size 0."""
+        """Raise if any point has size 0, according to the mask `zero`."""
         if zero.any():
             raise ArgumentError(
-                f"`x` must not have size 0 when epsilon = 0; point {int(zero.argmax())} is "
+                f"`x` must not have size 0 if epsilon = 0; point {int(zero.argmax())} is "
                 + ("0." if self.kind == "rms" else "constant.")
             )
 
     def _centred_and_size(self, rows: FloatArray) -> tuple[FloatArray, FloatArray]:
         centred = rows - rows.mean(axis=1, keepdims=True) if self.kind == "layer" else rows
-        # The largest entry is taken out, so that no square leaves the range of floats.
+        # Divide by the largest entry, so that no square leaves the range of floats.
         largest = np.abs(centred).max(axis=1)
         unit = centred / np.where(largest > 0, largest, 1.0)[:, None]
         size = largest * np.sqrt((unit**2).mean(axis=1))
@@ -106,16 +107,17 @@ class Normalisation:
 
 @dataclass(frozen=True, eq=False)
 class NormalisedWall:
-    r"""Where two keys tie: $\{x : \langle c, x\rangle + b\,\rho(x) = 0\}$.
+    r"""The set on which two keys tie: $\{x : \langle c, x\rangle + b\,\rho(x) = 0\}$.
 
-    With $b \ne 0$ and $\epsilon = 0$ it is one nappe of a circular quadric cone, the points at a
-    fixed angle from $-bc$ (times the constant vectors for LayerNorm); with $\epsilon > 0$ one
-    sheet of a hyperboloid inside that cone. Both exist only if $d|c|^2 > b^2$.
+    If $b \ne 0$ and $\epsilon = 0$, this is one nappe of a circular quadric cone: the points at a
+    fixed angle from $-bc$ (times the constant vectors for LayerNorm). If $b \ne 0$ and
+    $\epsilon > 0$, it is one sheet of a hyperboloid inside that cone. Both exist only if
+    $d|c|^2 > b^2$.
 
     Attributes:
         normal: The $c = \ell_i - \ell_j$, shape `(dim,)`, exact rationals.
         height: The $b = o_i - o_j$, exact.
-        normalisation: Where $\rho$ comes from.
+        normalisation: The normalisation that defines $\rho$.
 
     Examples:
         >>> head = AttentionHead(np.eye(2), np.eye(2), np.eye(2), np.eye(2), query_bias=[1.0, 0])
@@ -133,9 +135,9 @@ class NormalisedWall:
 
     @property
     def kind(self) -> str:
-        """One of hyperplane, cone, ray, hyperboloid, none (one key always wins), everywhere.
+        """One of hyperplane, cone, ray, hyperboloid, none (one key always wins) and everywhere.
 
-        A ray is the limit of a cone at $d|c|^2 = b^2$, the half-line of $-bc$ (times the constant
+        A ray is the limit of a cone at $d|c|^2 = b^2$: the half-line of $-bc$ (times the constant
         vectors for LayerNorm).
         """
         steepness = len(self.normal) * Fraction(self.normal @ self.normal)
@@ -169,13 +171,13 @@ class NormalisedWall:
 
 @dataclass(frozen=True, eq=False)
 class NormalisedRouting:
-    r"""Who wins in a head that reads normalised input, as a function of the raw input.
+    r"""The winners of a head that reads normalised input, as a function of the raw input.
 
-    Every answer is exact about the stored arrays, with the square root in $\rho$ a true one.
+    All answers are exact for the stored arrays; the square root in $\rho$ is not rounded.
 
     Attributes:
         head: The head, which reads the normalised input.
-        normalisation: What stands before its query weight.
+        normalisation: The normalisation before the head's query weight.
 
     Examples:
         >>> head = AttentionHead(np.eye(2), [[1.0, 0.0], [0.0, 1.0]], np.eye(2), np.eye(2))
@@ -200,7 +202,7 @@ class NormalisedRouting:
         if self.normalisation.dim != self.head.dim:
             raise ArgumentError(
                 f"`normalisation` must act on the {self.head.dim} coordinates that `head` reads; "
-                f"got {self.normalisation.dim}."
+                f"got {self.normalisation.dim} coordinates."
             )
 
     @cached_property
@@ -222,7 +224,7 @@ class NormalisedRouting:
 
     @cached_property
     def eligible(self) -> BoolArray:
-        r"""The unmasked keys that no key with the same $\ell$ outbids, shape `(n_unmasked,)`."""
+        r"""The mask of the unmasked keys not dominated by a key with the same $\ell$."""
         names = [tuple(row) for row in self.slopes]
         best: dict[tuple[Fraction, ...], Fraction] = {}
         for name, height in zip(names, self.heights, strict=True):
@@ -232,11 +234,12 @@ class NormalisedRouting:
 
     @property
     def kind(self) -> RoutingKind:
-        """What the normalisation does to the routing cells.
+        """The effect of the normalisation on the routing cells.
 
-        `"unchanged"` (RMSNorm, gain absorbed) and `"pulled back"` (LayerNorm, through the
-        centring) if all eligible heights agree: the cells are those of `linear_head`. Otherwise
-        `"quadric"`: some two eligible keys have different heights (see `wall`).
+        If all eligible heights are equal, the kind is `"unchanged"` (RMSNorm; the gain is absorbed)
+        or `"pulled back"` (LayerNorm; through the centring), and the cells are those of
+        `linear_head`. Otherwise it is `"quadric"`: some two eligible keys have different heights
+        (see `wall`).
         """
         heights = self.heights[self.eligible]
         if (heights != heights[0]).any():
@@ -245,14 +248,14 @@ class NormalisedRouting:
 
     @property
     def explanation(self) -> str:
-        """One sentence that says what `kind` means here."""
+        """One sentence that explains `kind` for this head."""
         return {
-            "unchanged": "RMSNorm divides all scores by one positive number and leaves the winners "
+            "unchanged": "RMSNorm divides all scores by one positive number, so the winners are "
             "those of the head with the gain absorbed in its query weight.",
             "pulled back": "LayerNorm centres the input and divides all scores by one positive "
             "number: the cells are pulled back through the centring.",
             "quadric": "A query bias, logit bias or norm shift gives keys different constants, "
-            "which weigh against the size of the input: walls are pieces of quadrics.",
+            "so the winner depends on the size of the input: the walls are pieces of quadrics.",
         }[self.kind]
 
     @cached_property
@@ -260,8 +263,9 @@ class NormalisedRouting:
         r"""An ordinary head with exactly this routing on raw input, or None if `kind` is quadric.
 
         Its query weight is $\mathrm{diag}(g) W_Q$ for RMSNorm and $d\,G\,\mathrm{diag}(g) W_Q$ for
-        LayerNorm (multiplied by $d$ to stay dyadic). Where these products do not fit float64 they
-        are written as exact sums of several matrices, side by side, over repeated keys.
+        LayerNorm (the factor $d$ keeps it dyadic). If these products do not fit into float64, the
+        query weight holds several matrices side by side whose exact sum is the product, and the
+        keys are repeated accordingly.
         """
         if self.kind == "quadric":
             return None
@@ -276,22 +280,22 @@ class NormalisedRouting:
         return AttentionHead(np.hstack(parts), keys, head.values, head.output_weight, None, bias)
 
     def temperature(self, x: FloatArray, tau: float) -> FloatArray:
-        r"""Return the temperature at which `linear_head` reproduces the soft normalised head.
+        r"""Return the temperature at which `linear_head` has the same soft weights.
 
-        It is $\tau\rho(x)$, times $d$ for LayerNorm: shape `(...)`.
+        The temperature is $\tau\rho(x)$, times $d$ for LayerNorm: shape `(...)`.
         """
         tau = number("tau", tau, at_least=0.0)
         stretch = self.head.dim if self.normalisation.kind == "layer" else 1
         return np.asarray(tau * stretch * self.normalisation.size(x))
 
     def wall(self, first: int, second: int) -> NormalisedWall:
-        """Return where two unmasked keys tie; its sign is +1 where `first` wins."""
+        """Return the wall between two unmasked keys; its sign is +1 where `first` wins."""
         i, j = (self._row(name, key) for name, key in (("first", first), ("second", second)))
         height = self.heights[i] - self.heights[j]
         return NormalisedWall(self.slopes[i] - self.slopes[j], height, self.normalisation)
 
     def tied(self, x: FloatArray) -> BoolArray:
-        """Mark the keys of largest exact score: shape `(..., n_keys)`.
+        """Return the mask of the keys with the largest exact score: shape `(..., n_keys)`.
 
         Raises:
             ArgumentError: If `epsilon` is 0 and a (centred) point is 0.
@@ -312,7 +316,7 @@ class NormalisedRouting:
         return batch.unpack(marks)
 
     def winners(self, x: FloatArray) -> IntArray:
-        """Return the winning key, the first one on a tie: shape `(...)`."""
+        """Return the winning key; if several tie, the first: shape `(...)`."""
         batch = PointBatch.read("x", x, self.head.dim)
         return batch.unpack(self.tied(batch.rows).argmax(axis=1))
 
@@ -325,7 +329,7 @@ class NormalisedRouting:
         key = integer(name, key, at_least=0, at_most=self.head.n_keys - 1)
         rows = np.flatnonzero(self.head.unmasked == key)
         if not len(rows):
-            raise ArgumentError(f"`{name}` must not be masked; key {key} is.")
+            raise ArgumentError(f"`{name}` must be an unmasked key; key {key} is masked.")
         return int(rows[0])
 
 
@@ -345,7 +349,7 @@ def sign_with_root(rational: Fraction, factor: Fraction, square: Fraction) -> in
 
 
 def exact_squared_sizes(normalisation: Normalisation, rows: FloatArray) -> list[Fraction]:
-    r"""Return $\rho(x)^2$ for each row, exactly."""
+    r"""Return the exact $\rho(x)^2$ for each row."""
     metric, epsilon = _metric(normalisation), Fraction(normalisation.epsilon)
     return [
         Fraction(point @ metric @ point) / normalisation.dim + epsilon for point in rationals(rows)
@@ -353,7 +357,7 @@ def exact_squared_sizes(normalisation: Normalisation, rows: FloatArray) -> list[
 
 
 def _metric(normalisation: Normalisation) -> WideArray:
-    """The matrix $G$."""
+    """Return the matrix $G$."""
     identity = rationals(np.eye(normalisation.dim))
     if normalisation.kind == "rms":
         return identity
@@ -361,7 +365,7 @@ def _metric(normalisation: Normalisation) -> WideArray:
 
 
 def _exact_sum_of_floats(matrix: WideArray) -> list[FloatArray]:
-    """Write a dyadic matrix as a sum of float64 matrices, each the rest rounded to nearest."""
+    """Write a dyadic matrix as a sum of float64 matrices, each the rounded remainder."""
     parts, rest = [nearest_floats(matrix)], matrix
     while np.isfinite(parts[-1]).all():
         rest = rest - rationals(parts[-1])
@@ -371,5 +375,5 @@ def _exact_sum_of_floats(matrix: WideArray) -> list[FloatArray]:
         if not parts[-1].any():
             break
     raise ArgumentError(
-        "`gain` times `query_weight` must stay within the range of float64; rescale one of them."
+        "`gain` times `query_weight` exceeds the range of float64; rescale one of them."
     )

@@ -1,13 +1,14 @@
-r"""The query token's own key: a quadratic score, and quadric walls against the fixed keys.
+r"""The query token's own key: a quadratic score, with quadric walls against the fixed keys.
 
-A token that also attends to itself brings the key $x W_K + b_K$, so its own score
+A token that also attends to itself has the key $x W_K + b_K$. Its own score
 
 $$s_0(x) = \langle x W_Q + b_Q,\ x W_K + b_K\rangle + \beta_0 = x M x^\top
   + \langle x, W_Q b_K + W_K b_Q\rangle + \langle b_Q, b_K\rangle + \beta_0,
   \qquad M = W_Q W_K^\top,$$
 
-is a quadratic form. The wall against a fixed key is the quadric $s_0(x) = \langle x, a_j\rangle +
-c_j$, and the routing cells are semialgebraic instead of polyhedral.
+is a quadratic polynomial. The wall against a fixed key is the quadric
+$s_0(x) = \langle x, a_j\rangle + c_j$, so the routing cells are semialgebraic instead of
+polyhedral.
 """
 
 from dataclasses import dataclass
@@ -28,18 +29,18 @@ from hardmax.typing import BoolArray, FloatArray, IntArray, WideArray
 
 @dataclass(frozen=True, eq=False)
 class OwnKeyRouting:
-    r"""Routing of a head whose query also sees its own key, exactly.
+    r"""The exact routing of a head whose query also sees its own key.
 
-    The own key has the index `n_keys`, after the fixed keys, and loses ties in `winners`.
+    The own key has index `n_keys`, after the fixed keys, and loses ties in `winners`.
 
-    *Geometry.* Between fixed keys walls stay hyperplanes. Let $A = (M + M^\top)/2$. If
-    $A \succeq 0$ the cell of every fixed key is convex, and far out in a direction $u$ with
-    $u A u^\top > 0$ the own key wins; if $A \preceq 0$ the cell of the own key is convex.
+    *Geometry.* The walls between fixed keys are hyperplanes. Let $A = (M + M^\top)/2$. If
+    $A \succeq 0$, the cell of every fixed key is convex, and far out in a direction $u$ with
+    $u A u^\top > 0$ the own key wins. If $A \preceq 0$, the cell of the own key is convex.
 
     Attributes:
         head: The head over the fixed keys.
         key_weight: The $W_K$, shape `(dim, d_k)`.
-        key_bias: The $b_K$, shape `(d_k,)`; zero if None.
+        key_bias: The $b_K$, shape `(d_k,)`; None means zero.
         own_bias: The additive logit $\beta_0$ of the own key.
 
     References:
@@ -75,7 +76,7 @@ class OwnKeyRouting:
 
     @cached_property
     def own_form(self) -> Quadric:
-        r"""The own score $s_0$ as a quadratic polynomial; its zero set is no wall of the head."""
+        r"""The score $s_0$ of the own key as a quadratic polynomial; its zero set is not a wall."""
         weight_q, weight_k = rationals(self.head.query_weight), rationals(self.key_weight)
         bias_q = rationals(self.head.score_map.query_bias)
         bias_k = rationals(np.zeros(self.head.head_dim) if self.key_bias is None else self.key_bias)
@@ -87,7 +88,7 @@ class OwnKeyRouting:
         )
 
     def wall(self, key: int) -> Quadric:
-        """Return the wall against one fixed key: positive where the own key beats it.
+        """Return the wall against one fixed key, positive where the own key has the larger score.
 
         Args:
             key: The index of an unmasked key.
@@ -95,13 +96,13 @@ class OwnKeyRouting:
         key = integer("key", key, at_least=0, at_most=self.head.n_keys - 1)
         row = np.flatnonzero(self.head.unmasked == key)
         if not len(row):
-            raise ArgumentError(f"`key` must not be masked; key {key} is.")
+            raise ArgumentError(f"`key` must be an unmasked key; key {key} is masked.")
         form = self._forms[int(row[0])]
         own = self.own_form
         return Quadric(own.matrix, own.linear - form[:-1], own.constant - form[-1])
 
     def tied(self, x: FloatArray) -> BoolArray:
-        """Mark the keys of largest exact score, the own key last: shape `(..., n_keys + 1)`."""
+        """Return the mask of the keys with the largest exact score: shape `(..., n_keys + 1)`."""
         batch = PointBatch.read("x", x, self.head.dim)
         own = self.own_form
         marks = np.zeros((len(batch.rows), self.head.n_keys + 1), dtype=bool)
@@ -113,7 +114,7 @@ class OwnKeyRouting:
         return batch.unpack(marks)
 
     def winners(self, x: FloatArray) -> IntArray:
-        """Return the winning key, `n_keys` for the own key, the first one on a tie."""
+        """Return the winning key (`n_keys` for the own key); if several tie, the first."""
         batch = PointBatch.read("x", x, self.head.dim)
         return batch.unpack(self.tied(batch.rows).argmax(axis=1))
 

@@ -1,7 +1,7 @@
 r"""Quadrics with rational coefficients: exact sides, inertia, and the type of a plane conic.
 
-Where a score is quadratic in the input, or the input is divided by its norm, walls are pieces of
-quadrics instead of hyperplanes (`own_key`, `normalisation`).
+If a score is quadratic in the input, or the input is divided by its norm, the walls are pieces of
+quadrics instead of hyperplanes (see `own_key` and `normalisation`).
 """
 
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ from hardmax.typing import FloatArray, SignArray, WideArray
 
 
 class Inertia(NamedTuple):
-    """How many eigenvalues of a symmetric matrix are positive, negative and zero.
+    """The numbers of positive, negative and zero eigenvalues of a symmetric matrix.
 
     Examples:
         >>> inertia(np.array([[2, 0], [0, 0]], dtype=object))
@@ -64,11 +64,11 @@ class Quadric:
         square = matrix.ndim == 2 and matrix.shape[0] == matrix.shape[1]
         if not square or linear.shape != matrix.shape[:1] or not len(matrix):
             raise ShapeMismatchError(
-                "`matrix` must have shape (dim, dim) and `linear` (dim,) with dim >= 1; "
+                "`matrix` must have shape (dim, dim) and `linear` shape (dim,), with dim >= 1; "
                 f"got {matrix.shape} and {linear.shape}."
             )
         if (matrix != matrix.T).any():
-            raise ArgumentError("`matrix` must be symmetric; pass (A + A.T) / 2.")
+            raise ArgumentError("`matrix` must be symmetric; pass (A + A.T) / 2 instead.")
         matrix.setflags(write=False)
         linear.setflags(write=False)
         object.__setattr__(self, "matrix", matrix)
@@ -81,7 +81,7 @@ class Quadric:
         return len(self.linear)
 
     def sign(self, x: FloatArray) -> SignArray:
-        """Return the exact side of each point: -1, 0 on the quadric, or +1; shape `(...)`."""
+        """Return the exact side of each point: -1, 0 (on the quadric) or +1; shape `(...)`."""
         batch = PointBatch.read("x", x, self.dim)
         signs = np.empty(len(batch.rows), dtype=np.int8)
         for i, point in enumerate(rationals(batch.rows)):
@@ -90,7 +90,7 @@ class Quadric:
         return batch.unpack(signs)
 
     def on_slice(self, origin: FloatArray, directions: FloatArray) -> "Quadric":
-        r"""Return the quadric in the coordinates $t$ of $x = o + t D$, exactly.
+        r"""Return the exact quadric in the coordinates $t$ of $x = o + t D$.
 
         Args:
             origin: The $o$, shape `(dim,)`.
@@ -133,14 +133,14 @@ class Quadric:
 
     @cached_property
     def centre(self) -> WideArray | None:
-        """The exact point of symmetry, or None if $A$ is singular."""
+        """The exact centre of symmetry, or None if $A$ is singular."""
         return solve_rational(self.matrix, -self.linear / 2)
 
     @property
     def level(self) -> Fraction | None:
-        r"""The $\ell$ of $(x-m)^\top A (x-m) = \ell$ about the centre $m$, or None without one.
+        r"""The $\ell$ of $(x-m)^\top A (x-m) = \ell$ for the centre $m$; None if there is none.
 
-        For $A = I$ it is the squared radius.
+        For $A = I$, this is the squared radius.
         """
         if self.centre is None:
             return None
@@ -154,10 +154,12 @@ class Quadric:
         double line, line, empty, plane.
 
         Raises:
-            ArgumentError: If the quadric does not lie in the plane.
+            ArgumentError: If `dim` is not 2.
         """
         if self.dim != 2:
-            raise ArgumentError(f"`conic` is about curves in the plane; this has dim = {self.dim}.")
+            raise ArgumentError(
+                f"`conic` requires a quadric in the plane; this one has dim = {self.dim}."
+            )
         positive, negative, zero = self.inertia
         bordered = self.bordered_inertia
         if zero == 2:
@@ -180,7 +182,7 @@ class Quadric:
 
 
 def inertia(matrix: WideArray) -> Inertia:
-    """Count the signs of the eigenvalues of a symmetric rational matrix, by Sylvester's law.
+    """Return the inertia of a symmetric rational matrix, by Sylvester's law.
 
     Examples:
         >>> inertia(np.array([[0, 1], [1, 0]], dtype=object))
@@ -196,7 +198,7 @@ def inertia(matrix: WideArray) -> Inertia:
             pairs = np.argwhere(rest != 0)
             if not len(pairs):
                 break
-            # A zero diagonal: adding row and column j to i makes entry (i, i) twice (i, j).
+            # The diagonal is zero; adding row and column j to i makes entry (i, i) twice (i, j).
             pivot, other = (int(index) for index in pairs[0])
             rest[pivot] = rest[pivot] + rest[other]
             rest[:, pivot] = rest[:, pivot] + rest[:, other]
@@ -225,7 +227,7 @@ def solve_rational(matrix: WideArray, right: WideArray) -> WideArray | None:
 
 
 def _fractions(name: str, value: Any) -> WideArray:
-    """Read finite numbers, floats or rationals, as fractions in a fresh array."""
+    """Read finite floats or rationals as fractions, in a new array."""
     try:
         return np.array(np.frompyfunc(Fraction, 1, 1)(value), dtype=object)
     except (ValueError, OverflowError, TypeError):

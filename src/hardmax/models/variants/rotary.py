@@ -1,18 +1,18 @@
 r"""Rotary positions: at a fixed query position, an ordinary head with rotated keys.
 
-Rotary embedding turns pair $i$ of the coordinates of a query at position $m$ and of a key at
-position $n$ by the angles $m\theta_i$ and $n\theta_i$. Rotations are orthogonal, so
+Rotary embedding rotates coordinate pair $i$ of a query at position $m$ by the angle $m\theta_i$,
+and of a key at position $n$ by $n\theta_i$. Rotations are orthogonal, so
 
 $$\langle R_m q, R_n k \rangle = \langle q, R_m^\top R_n k \rangle = \langle q, R_{n-m} k \rangle,$$
 
-and the head seen by queries at position $m$ has the keys $R_{n-m} k_n$ in the space of unrotated
+and the head that queries at position $m$ see has the keys $R_{n-m} k_n$ in the space of unrotated
 queries. Only differences of positions occur, which are exact integers.
 
-Which coordinates form a pair is a convention that no weight tells, and the wrong one gives another
-head, so it has no default: `"interleaved"` pairs are $(2i, 2i+1)$, as in [SAL24] itself, in GPT-J,
-in the checkpoints Meta published for Llama, and in GGUF files of the architecture `llama`;
-`"halves"` are $(i, i + r/2)$, as in Hugging Face checkpoints of Llama, Mistral, Qwen, Gemma, Phi
-and GPT-NeoX, and in GGUF files of the others of these.
+The choice of coordinate pairs is a convention that cannot be inferred from the weights, and the
+wrong choice gives a different head. It therefore has no default. `"interleaved"` pairs are
+$(2i, 2i+1)$, as in [SAL24], in GPT-J, in Meta's own Llama checkpoints, and in GGUF files of the
+architecture `llama`. `"halves"` pairs are $(i, i + r/2)$, as in Hugging Face checkpoints of Llama,
+Mistral, Qwen, Gemma, Phi and GPT-NeoX, and in GGUF files of the other architectures in this list.
 """
 
 from typing import Literal
@@ -39,20 +39,21 @@ def rotate(
     pairing: Pairing | None = None,
     rotary_dim: int | None = None,
 ) -> FloatArray:
-    r"""Apply $R_n$ to row $n$: the rotary embedding.
+    r"""Apply the rotary embedding: rotate row $n$ by its position.
 
-    Pair $i$ of the first $r$ coordinates turns by $n\theta_i$ with $\theta_i = b^{-2i/r}$. The
-    result is rounded to float64 (sines are irrational); position 0 changes nothing at all.
+    Pair $i$ of the first $r$ coordinates is rotated by the position times $\theta_i = b^{-2i/r}$.
+    The result is rounded to float64, because sines are irrational; position 0 leaves a row
+    unchanged.
 
     Args:
-        vectors: Shape `(n_vectors, d_k)`.
-        positions: The $n$, integers of shape `(n_vectors,)`, of any sign.
-        base: The $b$, above 0.
-        pairing: Which coordinates form pair $i$: `"interleaved"` $(2i, 2i+1)$ (GPT-J; Llama as
-            Meta publishes it, or in GGUF files), or `"halves"` $(i, i + r/2)$ (Hugging Face
-            checkpoints of Llama, Mistral, Qwen, Gemma, GPT-NeoX). Needed if there is more than one
-            pair.
-        rotary_dim: The $r$, even; all of `d_k` if None. The other coordinates stay.
+        vectors: The rows, shape `(n_vectors, d_k)`.
+        positions: The positions, integers of either sign, shape `(n_vectors,)`.
+        base: The $b$, greater than 0.
+        pairing: The coordinates of pair $i$: `"interleaved"` for $(2i, 2i+1)$ (GPT-J; Llama as
+            published by Meta or in GGUF files), or `"halves"` for $(i, i + r/2)$ (Hugging Face
+            checkpoints of Llama, Mistral, Qwen, Gemma, GPT-NeoX). Required if there is more than
+            one pair.
+        rotary_dim: The $r$, even; None means `d_k`. The other coordinates are unchanged.
 
     References:
         [SAL24].
@@ -77,8 +78,8 @@ def rotate(
         choice("pairing", pairing, ("interleaved", "halves"))
     elif half > 1:
         raise ArgumentError(
-            f"`pairing` must say which coordinates turn together: {_FAMILIES}; got None for {half} "
-            "pairs."
+            f"`pairing` must name the coordinates that rotate together: {_FAMILIES}; got None for "
+            f"{half} pairs."
         )
     first = 2 * np.arange(half) if pairing == "interleaved" else np.arange(half)
     second = first + (1 if pairing == "interleaved" else half)
@@ -101,15 +102,15 @@ def rotary_head(
 ) -> AttentionHead:
     r"""Return the head that a query at one position sees under rotary embedding.
 
-    Its keys are $R_{n_j - m} k_j$, so it takes unrotated queries $xW_Q + b_Q$. Routing, soft output
-    and diagrams are those of an ordinary head about the rounded rotated keys.
+    Its keys are $R_{n_j - m} k_j$, so it takes unrotated queries $xW_Q + b_Q$. The rotated keys are
+    rounded to float64; the new head is an ordinary head with these keys.
 
     Args:
         head: The head with unrotated keys.
         query_position: The $m$.
-        key_positions: The $n_j$, shape `(n_keys,)`; `0, 1, ..., n_keys - 1` if None.
-        base: As for `rotate`; `rope_theta` in configurations of Hugging Face.
-        pairing: As for `rotate`: which coordinates turn together, by model family.
+        key_positions: The $n_j$, shape `(n_keys,)`; None means `0, 1, ..., n_keys - 1`.
+        base: As for `rotate`; called `rope_theta` in Hugging Face configurations.
+        pairing: As for `rotate`; it depends on the model family.
         rotary_dim: As for `rotate`.
 
     Examples:

@@ -1,4 +1,4 @@
-r"""Soft-capped logits: the same winners, other weights."""
+r"""Soft-capped logits: the same winners with different weights."""
 
 from dataclasses import dataclass, field
 from typing import Literal
@@ -18,22 +18,22 @@ class SoftCappedHead:
     r"""A head whose scores pass through $s \mapsto C\tanh(s/C)$ before the softmax.
 
     The cap is strictly increasing, so the order of the keys, the winners, the ties and the hard
-    output are those of the uncapped head at every $C > 0$. The soft output differs: capped margins
-    are at most $2C$, so every unmasked key keeps a weight of at least $e^{-2C/\tau}/N$.
+    output are those of the uncapped head for every $C > 0$. The soft output differs: capped margins
+    are at most $2C$, so every unmasked key has a weight of at least $e^{-2C/\tau}/N$.
 
-    In floats $\tanh$ rounds to 1 from 20 on and would invent ties; the differences of capped
-    scores are therefore formed from the gaps of the scores, in logarithms.
+    In floats $\tanh$ rounds to 1 from 20 on, which would create false ties. The differences of
+    capped scores are therefore computed from the gaps of the scores, in logarithms.
 
-    Published models cap scores that were divided by $\sqrt{d_k}$ before, $c\tanh(s/(Dc))$ with
-    $D = \sqrt{d_k}$ (in Gemma 2 $D$ is the root of `query_pre_attn_scalar`, and $c$ is its
-    `attn_logit_softcapping`, 50). On raw scores this is the cap $C = Dc$, and the published output
+    Published models cap scores that are already divided by $\sqrt{d_k}$, as $c\tanh(s/(Dc))$ with
+    $D = \sqrt{d_k}$. (In Gemma 2, $D$ is the square root of `query_pre_attn_scalar`, and $c$ is
+    `attn_logit_softcapping`, 50.) On raw scores this is the cap $C = Dc$, and the published output
     is `soft(x, tau=D)`.
 
     Attributes:
         head: The uncapped head.
-        cap: The $c$, above 0.
-        score_divisor: The $D$, above 0, that scores are divided by before they are capped: 1 for a
-            cap on raw scores, `"standard"` for $\sqrt{d_k}$ (kept as the number).
+        cap: The $c$, greater than 0.
+        score_divisor: The $D$, greater than 0, by which scores are divided before they are capped:
+            1 for a cap on raw scores, `"standard"` for $\sqrt{d_k}$ (stored as a number).
 
     References:
         [Gem24].
@@ -66,26 +66,26 @@ class SoftCappedHead:
 
     @property
     def raw_cap(self) -> float:
-        """The cap on raw scores, `cap` times `score_divisor`."""
+        """The cap on raw scores: `cap` times `score_divisor`."""
         return self.cap * float(self.score_divisor)
 
     def tied(self, x: FloatArray) -> BoolArray:
-        """Mark the winners, those of the uncapped head (`AttentionHead.tied`)."""
+        """Return the mask of the winners, which are those of the uncapped head."""
         return self.head.tied(x)
 
     def winners(self, x: FloatArray) -> IntArray:
-        """Return the first winner, that of the uncapped head (`AttentionHead.winners`)."""
+        """Return the first winner, which is that of the uncapped head."""
         return self.head.winners(x)
 
     def __call__(self, x: FloatArray) -> FloatArray:
-        """Evaluate the hard head: that of the uncapped head."""
+        """Evaluate the hard head, which equals the uncapped hard head."""
         return self.head(x)
 
     def attention_weights(self, x: FloatArray, tau: float) -> FloatArray:
-        r"""Evaluate $\mathrm{softmax}(C\tanh(s/C)/\tau)$, $C$ being `raw_cap`, `tau >= 0`.
+        r"""Compute $\mathrm{softmax}(C\tanh(s/C)/\tau)$ with $C$ = `raw_cap`, for `tau >= 0`.
 
         Returns:
-            Shape `(..., n_keys)`.
+            The weights, shape `(..., n_keys)`.
         """
         tau = number("tau", tau, at_least=0.0)
         if tau == 0.0:
@@ -112,9 +112,9 @@ class SoftCappedHead:
 def _log_tanh_drops(scores: FloatArray, gaps: FloatArray) -> FloatArray:
     r"""Return $\log(\tanh a - \tanh b)$ for each score $b$ of a row with maximum $a$.
 
-    With $g = a - b$ and both arguments on one side of 0, at distances $0 \le n \le f$ from it,
-    $|\tanh f - \tanh n| = 2 e^{-2n} (1 - e^{-2g}) / ((1 + e^{-2n})(1 + e^{-2f}))$, in which nothing
-    cancels and nothing underflows in the logarithm.
+    Let $g = a - b$. If both arguments are on one side of 0, at distances $0 \le n \le f$ from it,
+    then $|\tanh f - \tanh n| = 2 e^{-2n} (1 - e^{-2g}) / ((1 + e^{-2n})(1 + e^{-2f}))$; nothing in
+    this expression cancels, and nothing underflows in its logarithm.
 
     Args:
         scores: The $b$, shape `(n_points, n_keys)`.

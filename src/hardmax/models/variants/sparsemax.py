@@ -1,4 +1,4 @@
-r"""Sparsemax attention: piecewise linear at every temperature, one-hot from margin $\tau$ on."""
+r"""Sparsemax attention: piecewise linear at every temperature, one-hot for margins of $\tau$."""
 
 from dataclasses import dataclass
 
@@ -26,8 +26,8 @@ class SparsemaxHead:
 
     with the support $S = \{j : \sum_i (s_i - s_j)^+ < \tau\}$. The support is decided exactly. On
     the polyhedron where it is constant the output is affine in $x$, and the pieces fit together
-    continuously: sparsemax attention is piecewise linear at every $\tau > 0$, without a limit. It
-    is one-hot exactly where the winner's margin is at least $\tau$.
+    continuously: sparsemax attention is piecewise linear at every $\tau > 0$, not only in the
+    limit. The weights are one-hot exactly where the winner's margin is at least $\tau$.
 
     Attributes:
         head: The head whose scores, values and output weight are used.
@@ -50,9 +50,9 @@ class SparsemaxHead:
     _repr_html_ = html_card
 
     def support(self, x: FloatArray, tau: float) -> BoolArray:
-        r"""Mark the keys of positive weight, exactly: shape `(..., n_keys)`; `tau >= 0`.
+        r"""Return the exact mask of the keys with positive weight: `(..., n_keys)`; `tau >= 0`.
 
-        At `tau = 0` these are the winners with their ties.
+        At `tau = 0` these are all tied winners.
         """
         batch, tau = self._read(x, tau)
         marks = np.zeros((len(batch.rows), self.head.n_keys), dtype=bool)
@@ -60,7 +60,7 @@ class SparsemaxHead:
         return batch.unpack(marks)
 
     def attention_weights(self, x: FloatArray, tau: float) -> FloatArray:
-        """Evaluate the weights: shape `(..., n_keys)`; `tau >= 0`, at 0 uniform on the winners."""
+        """Compute the weights: shape `(..., n_keys)`; `tau >= 0`, at 0 uniform on the winners."""
         batch, tau = self._read(x, tau)
         weights = np.zeros((len(batch.rows), self.head.n_keys))
         weights[:, self.head.unmasked] = self._weights(batch.rows, tau)
@@ -75,13 +75,14 @@ class SparsemaxHead:
         return batch.unpack(mixed @ self.head.output_weight)
 
     def jacobian(self, x: FloatArray, tau: float) -> FloatArray:
-        r"""Evaluate the derivative of the output: shape `(..., out_dim, dim)`; `tau > 0`.
+        r"""Compute the derivative of the output: shape `(..., out_dim, dim)`; `tau > 0`.
 
-        It is $\frac1\tau\sum_{j\in S}(v_j-\bar v_S)W_O \otimes W_Q(k_j-\bar k_S)$. Where the
-        support is about to grow the map has a kink; this is the derivative of the smaller one.
+        It is $\frac1\tau\sum_{j\in S}(v_j-\bar v_S)W_O \otimes W_Q(k_j-\bar k_S)$. At a point where
+        the support is about to grow the map has a kink; the result is the derivative for the
+        smaller support.
 
         Raises:
-            NonFiniteError: If an entry exceeds float64.
+            NonFiniteError: If an entry exceeds the range of float64.
         """
         tau = number("tau", tau, above=0.0)
         batch, _ = self._read(x, tau)
@@ -91,25 +92,26 @@ class SparsemaxHead:
         return batch.unpack(derivatives_within_range(np.reshape(jacobians, shape), tau))
 
     def affine_map(self, support: BoolArray, tau: float) -> tuple[FloatArray, FloatArray]:
-        """Return the piece `x @ matrix + offset` that the output follows on one support.
+        """Return the affine piece `x @ matrix + offset` of the output for one support.
 
         Args:
-            support: Mark of the keys, shape `(n_keys,)`, at least one and none that is masked.
-            tau: The temperature, above 0.
+            support: A mask of the keys, shape `(n_keys,)`, that contains at least one key and no
+                masked key.
+            tau: The temperature, greater than 0.
 
         Returns:
-            `matrix` of shape `(dim, out_dim)` and `offset` of shape `(out_dim,)`.
+            The pair of `matrix`, shape `(dim, out_dim)`, and `offset`, shape `(out_dim,)`.
         """
         tau, head = number("tau", tau, above=0.0), self.head
         marks = np.asarray(support)
         if marks.dtype != np.bool_ or marks.shape != (head.n_keys,):
             raise ShapeMismatchError(
-                f"`support` must be boolean of shape ({head.n_keys},), one mark per key; "
+                f"`support` must be a boolean array of shape ({head.n_keys},), one entry per key; "
                 f"got {marks.dtype} of shape {marks.shape}."
             )
         members = np.flatnonzero(marks)
         if not len(members) or not np.isin(members, head.unmasked).all():
-            raise ArgumentError("`support` must mark at least one key, and no masked key.")
+            raise ArgumentError("`support` must contain at least one key, and no masked key.")
         origin = self.head.score_map.log_weights(np.zeros((1, head.dim)), tau).logs[0]
         inside = np.isin(head.unmasked, members)
         offset = _spread_weights(origin, inside) @ head.values[head.unmasked] @ head.output_weight
@@ -124,7 +126,7 @@ class SparsemaxHead:
         return np.reshape(rows, support.shape)
 
     def _support(self, points: FloatArray, tau: float) -> tuple[BoolArray, FloatArray]:
-        """Mark the unmasked keys in the support, and return their logarithmic weights."""
+        """Return the mask of the unmasked keys in the support, and their logarithmic weights."""
         scores = self.head.score_map
         if tau == 0.0:
             tied = scores.tied_winners(points)
@@ -138,7 +140,7 @@ class SparsemaxHead:
         return support, logs
 
     def _slope(self, members: IntArray, tau: float) -> FloatArray:
-        """The Jacobian on the support `members`, shape `(out_dim, dim)`."""
+        """Return the Jacobian on the support `members`, shape `(out_dim, dim)`."""
         head, n = self.head, len(members)
         uniform = np.full(n, 1.0 / n)
         keys = covariance_factor(uniform, head.keys[members], 0, tau)
@@ -149,7 +151,7 @@ class SparsemaxHead:
 
 
 def _spread_weights(logs: FloatArray, inside: BoolArray) -> FloatArray:
-    """The weights on a support: uniform, plus the deviation of each logarithm from their mean."""
+    """Return the weights on a support: uniform, plus each logarithm's deviation from the mean."""
     weights = np.zeros(len(logs))
     n = int(inside.sum())
     weights[inside] = 1.0 / n + (logs[inside] - logs[inside].sum() / n)
@@ -158,11 +160,12 @@ def _spread_weights(logs: FloatArray, inside: BoolArray) -> FloatArray:
 
 @np.errstate(under="ignore")
 def _rounded_support(logs: FloatArray, errors: FloatArray) -> tuple[BoolArray, BoolArray]:
-    r"""Decide $\sum_i (t_i - t_j)^+ < 1$ in floats, and say for which rows that is certain.
+    r"""Decide $\sum_i (t_i - t_j)^+ < 1$ in floats, and return the rows for which this is certain.
 
-    In decreasing order the sum for the $k$-th entry is $t_1 + \dots + t_k - k t_k$. An error of at
-    most `errors` in each $t$ moves it by $2k$ times that, and its rounding is at most $k + 2$ units
-    of $2k|t_k|$, because the largest entry is 0. Entries below -700 are out by a wide margin.
+    In decreasing order, the sum for the $k$-th entry is $t_1 + \dots + t_k - k t_k$. An error of at
+    most `errors` in each $t$ changes it by at most $2k$ times that error. Its rounding error is at
+    most $k + 2$ units of $2k|t_k|$, because the largest entry is 0. Entries below -700 are far from
+    the bound.
     """
     order = np.argsort(-logs, axis=1, kind="stable")
     t = np.maximum(np.take_along_axis(logs, order, axis=1), -700.0)
@@ -176,7 +179,7 @@ def _rounded_support(logs: FloatArray, errors: FloatArray) -> tuple[BoolArray, B
 
 
 def _exact_support(scores: WideArray, exponent: int, tau: float) -> BoolArray:
-    """The same decision about exact scores `integers * 2**exponent`."""
+    """Decide the support from exact scores `integers * 2**exponent`."""
     width = scaled_integers(np.array([tau]))
     lowest = min(exponent, width.exponent)
     limit = int(width.integers[0]) << (width.exponent - lowest)
