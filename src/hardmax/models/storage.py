@@ -161,7 +161,7 @@ def _reader_of(header: str | None) -> str:
     """Return a sentence that names the reader of a compiled transformer, after a space."""
     for kind, name in (("-function", "load_function"), ("", "load_compiled")):
         if header is not None and f'"hardmax.compiled{kind}/' in header:
-            return f" Read it with `hm.constructions.{name}`."
+            return f" `hm.constructions.{name}` reads it."
     return ""
 
 
