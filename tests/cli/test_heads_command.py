@@ -46,7 +46,7 @@ def test_tokens_and_vectors_are_read(tmp_path):
         (("--text", "a|A"), "`--text` must be made of what the model knows"),
         (("no-such-model", "--text", "a"), "`MODEL` must be a file, a folder"),
         (("--config", "[]"), "`--config` must be a JSON object"),
-        ((str(FOLDER / "gpt2"), "--text", "a"), "State the tokens"),
+        ((str(FOLDER / "gpt2"), "--text", "a"), "Pass token ids"),
     ],
 )
 def test_refusals_name_the_flag(words, message):
@@ -81,7 +81,7 @@ def test_the_commands_read_cached_models_and_name_them_as_typed(tmp_path, monkey
         more = ("--tokens", "1,2", "--export", out)
         return heads("--checkpoint", name, *more, command="explore")
 
-    missing = r"got 'org/name'\. The cache, .* 'hf download org/name' put it there"
+    missing = r"got 'org/name'\. The cache, .* 'hf download org/name'"
     with pytest.raises(HardmaxError, match=f"`MODEL` must .* {missing}"):
         heads("org/name", "--tokens", "1 2")
     with pytest.raises(HardmaxError, match=f"`--checkpoint` must .* {missing}"):

@@ -497,7 +497,7 @@ def test_layers_side_by_side_in_a_sequential_have_nothing_between_them(tmp_path)
 
 def test_the_last_activation_alone_leaves_the_others_unknown(tmp_path):
     save_file(state_dict(random_relu(0, [2, 3, 1]), ["0", "2"]), tmp_path / "s.safetensors")
-    with pytest.raises(ArgumentError, match="`activations` must be given beside"):
+    with pytest.raises(ArgumentError, match="`last_activation` requires `activations`"):
         load_network(tmp_path / "s.safetensors", None, "relu")
 
 

@@ -183,8 +183,8 @@ def test_inside_a_cell_the_output_is_that_of_the_cell():
     x = np.random.default_rng(7).normal(size=(50, 2))
     expected = np.array([head.cell_output(key) for key in head.winners(x)])
     np.testing.assert_allclose(head(x), expected, rtol=1e-13)
-    for key, message in ((1, "must not be masked"), (6, "at most 5"), (-1, "at least 0")):
-        with pytest.raises(ArgumentError, match=f"`key` {message}|`key` must be {message}"):
+    for key, message in ((1, "an unmasked key"), (6, "at most 5"), (-1, "at least 0")):
+        with pytest.raises(ArgumentError, match=f"`key` must be {message}"):
             head.cell_output(key)
 
 

@@ -295,7 +295,7 @@ def test_bad_arguments_are_refused_by_name():
         NormalisedRouting(small_head(dim=2), Normalisation("rms", np.ones(3)))
     masked = small_head(dim=2, logit_bias=[0.0, -np.inf, 0.0, 0.0])
     routing = NormalisedRouting(masked, Normalisation("rms", np.ones(2)))
-    with pytest.raises(ArgumentError, match="`second` must not be masked"):
+    with pytest.raises(ArgumentError, match="`second` must be an unmasked key"):
         routing.wall(0, 1)
     with pytest.raises(ShapeMismatchError, match="`x`"):
         routing.winners(np.ones(3))

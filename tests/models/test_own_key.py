@@ -112,7 +112,7 @@ def test_bad_arguments_are_refused_by_name():
     with pytest.raises(HardmaxError, match="`own_bias`"):
         OwnKeyRouting(head, np.ones((2, 3)), own_bias=np.inf)
     routing = OwnKeyRouting(head, np.ones((2, 3)))
-    with pytest.raises(ArgumentError, match="`key` must not be masked"):
+    with pytest.raises(ArgumentError, match="`key` must be an unmasked key"):
         routing.wall(1)
     with pytest.raises(ArgumentError, match="`key`"):
         routing.wall(4)

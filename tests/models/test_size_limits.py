@@ -201,10 +201,16 @@ SAFETENSORS_BOMBS = {
         lambda: safetensors({"a": entry(0, 0, [0, 2**62, 2**62])}),
         "has the shape",
     ),
-    "negative": (lambda: safetensors({"a": entry(0, 4, [-1, -1])}, bytes(4)), "no sound shape"),
-    "many axes": (lambda: safetensors({"a": entry(0, 4, [1] * 65)}, bytes(4)), "no sound shape"),
-    "gap": (lambda: safetensors({"a": entry(4, 8)}, bytes(8)), "does not follow"),
-    "rest": (lambda: safetensors({"a": entry(0, 4)}, bytes(8)), "take 4 bytes of 8"),
+    "negative": (
+        lambda: safetensors({"a": entry(0, 4, [-1, -1])}, bytes(4)),
+        "an invalid shape or offset",
+    ),
+    "many axes": (
+        lambda: safetensors({"a": entry(0, 4, [1] * 65)}, bytes(4)),
+        "an invalid shape or offset",
+    ),
+    "gap": (lambda: safetensors({"a": entry(4, 8)}, bytes(8)), "does not start where"),
+    "rest": (lambda: safetensors({"a": entry(0, 4)}, bytes(8)), "take 4 bytes, but it has 8"),
 }
 
 

@@ -127,12 +127,12 @@ ONE_LAYER = {"weights.0": np.ones((1, 1)), "biases.0": np.ones(1)}
 @pytest.mark.parametrize(
     ("tensors", "structure", "reason"),
     [
-        (ONE_LAYER, "{", "not JSON"),
-        (ONE_LAYER, "[" * 100_000, "not JSON"),
+        (ONE_LAYER, "{", "not valid JSON"),
+        (ONE_LAYER, "[" * 100_000, "not valid JSON"),
         (ONE_LAYER, "[1]", "not a JSON object"),
         (ONE_LAYER, "[" * 600 + "]" * 600, "100 levels deep"),
         (ONE_LAYER, '{"kind": ' + "[" * 600 + "]" * 600 + "}", "100 levels deep"),
-        (ONE_LAYER, '{"n_layers": ' + "9" * 5000 + "}", "not JSON"),
+        (ONE_LAYER, '{"n_layers": ' + "9" * 5000 + "}", "not valid JSON"),
         (ONE_LAYER, _relu_file(format="other"), "format"),
         (ONE_LAYER, _relu_file(kind="Pickle"), "`kind`"),
         (ONE_LAYER, _relu_file(kind=["ReluNetwork"]), "`kind`"),
@@ -141,8 +141,8 @@ ONE_LAYER = {"weights.0": np.ones((1, 1)), "biases.0": np.ones(1)}
         (ONE_LAYER, _relu_file(n_layers=-1), "`weights`"),
         (ONE_LAYER, _relu_file(n_layers=2), "`weights.1` is missing"),
         (ONE_LAYER, _relu_file(n_layers=10**15), "`weights.1` is missing"),
-        (ONE_LAYER, _relu_file(extra=1), "`extra` does not belong"),
-        (ONE_LAYER | {"rest": np.ones(1)}, _relu_file(), "`rest` does not belong"),
+        (ONE_LAYER, _relu_file(extra=1), "`extra` is not a field"),
+        (ONE_LAYER | {"rest": np.ones(1)}, _relu_file(), "`rest` is not a field"),
         (ONE_LAYER | {"biases.0": np.ones(2)}, _relu_file(), r"`biases\[0\]` must have shape"),
         (ONE_LAYER | {"biases.0": np.array([np.nan])}, _relu_file(), "NaN"),
         (ONE_LAYER | {"biases.0": np.array([np.inf])}, _relu_file(), "inf"),
@@ -186,7 +186,7 @@ def test_a_field_that_means_nothing_is_refused_at_every_depth(place, tmp_path):
         inner = inner[step]
     inner["surprise"] = 1
     _write(path, load_file(path), structure)
-    with pytest.raises(RecordFormatError, match="`surprise` does not belong"):
+    with pytest.raises(RecordFormatError, match="`surprise` is not a field"):
         load_model(path)
 
 
@@ -271,7 +271,7 @@ def test_one_changed_weight_is_noticed(tmp_path):
     structure, tensors = _structure(path), load_file(path)
     tensors["weights.1"][1, 0] = 0.0  # It was -0.0.
     save_file(tensors, path, {"hardmax": json.dumps(structure)})
-    with pytest.raises(RecordFormatError, match="is not what was written"):
+    with pytest.raises(RecordFormatError, match="was modified after it was written"):
         load_model(path)
 
 

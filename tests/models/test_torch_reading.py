@@ -272,7 +272,7 @@ def test_quantised_modules_are_refused():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         quantised = torch.ao.quantization.quantize_dynamic(module, {nn.Linear})
-    with pytest.raises(DtypeError, match=r"`0`, Linear is quantised: .* before it was quantised"):
+    with pytest.raises(DtypeError, match=r"`0`, Linear is quantised: .* before the quantisation"):
         hm.from_torch(quantised)
 
 
@@ -400,12 +400,12 @@ def test_models_and_modules_are_taken_by_both_readers(tmp_path):
     module = nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 2))
     assert isinstance(hm.load_model(module), hm.ReluNetwork)
     assert hm.load_model(module, input_shape=(3,)).input_shape == (3,)
-    with pytest.raises(DtypeError, match=r"must be a file or a torch\.nn module; got int"):
+    with pytest.raises(DtypeError, match=r"must be a file name or a torch\.nn module; got int"):
         hm.load_model(3)
-    with pytest.raises(ArgumentError, match="`activations` must be None for a module"):
+    with pytest.raises(ArgumentError, match="`activations` must be None for a torch module"):
         hm.load_model(module, activations="relu")
     hm.save_model(hm.from_torch(module), tmp_path / "net.safetensors")
-    with pytest.raises(ArgumentError, match="`input_shape` must be None for a file that says"):
+    with pytest.raises(ArgumentError, match="`input_shape` must be None for a file that describes"):
         hm.load_model(tmp_path / "net.safetensors", input_shape=(3,))
     with pytest.raises(ArgumentError, match="`memory` must be None for a path"):
         hm.from_torch(tmp_path / "net.safetensors", [[1.0]])

@@ -161,7 +161,7 @@ def test_integers_go_through_a_large_map_in_parts(weight):
 
 BAD_READS = [
     ([[0], [2]], ArgumentError, "`reads` must hold indices into a query of width 2"),
-    ([[-2], [0]], ArgumentError, "`reads` must name entries"),
+    ([[-2], [0]], ArgumentError, "`reads` must hold indices"),
     ([[0], [-1]], ArgumentError, "`slopes` must be 0 wherever `reads` is -1"),
     ([[0]], ShapeMismatchError, "reads"),
     ([[0, 1], [0, 1]], ShapeMismatchError, "reads"),
@@ -179,7 +179,7 @@ def test_entries_that_are_not_there_are_refused(reads, error, message):
 
 def test_an_entry_is_read_once():
     identity = AffineMap.identity(2)
-    with pytest.raises(ArgumentError, match="`reads` must name an entry of the query once"):
+    with pytest.raises(ArgumentError, match="`reads` must not repeat an entry"):
         ArgmaxLayer(identity, [[1, 1]], [0], [0, 1], [0], [1], [[0]], identity, False, [[1, 1]])
 
 

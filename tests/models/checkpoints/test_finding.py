@@ -128,9 +128,11 @@ def test_a_folder_without_weights_does_not_hide_a_package_or_a_cached_model(
         Path(name).mkdir(parents=True)
         Path(name, "heads.html").write_text("what `--out` wrote")
         assert hm.load_checkpoint(name).family == family
-        with pytest.raises(ArgumentError, match=f"got './{name}'. This folder contains no weights."):
+        with pytest.raises(
+            ArgumentError, match=f"got './{name}'. This folder contains no weights."
+        ):
             hm.load_checkpoint(f"./{name}")
-        with pytest.raises(ArgumentError, match="holds no weights"):
+        with pytest.raises(ArgumentError, match="contains no weights"):
             hm.load_checkpoint(Path(name))
     shutil.copytree(FOLDER / "llama", "org/name", dirs_exist_ok=True)
     assert hm.load_checkpoint("org/name").family == "llama"
@@ -177,7 +179,7 @@ def test_a_model_that_is_not_cached_is_explained(cache):
         hm.load_checkpoint("gpt2")
     said = str(refusal.value)
     assert f"got 'gpt2'. The cache, {cache}, does not have it, but has owner/GPT2." in said
-    assert "Nothing is downloaded" in said
+    assert "hardmax does not download" in said
     assert "'hf download gpt2'" in said
     assert "HF_HUB_CACHE or HF_HOME" in said
 
@@ -224,7 +226,7 @@ def test_the_main_revision_is_read_or_the_only_one(cache):
     assert hm.load_checkpoint("org/name").family == "bert"
     cache_model(cache, "org/name", FOLDER / "gpt2", is_main=False)
     place = model.resolve() / "snapshots" / MAIN
-    with pytest.raises(ArgumentError, match=f"'org/name' has 2. State the folder .* {place}.$"):
+    with pytest.raises(ArgumentError, match=f"'org/name' has 2. Pass the folder .* {place}.$"):
         hm.load_checkpoint("org/name")
     assert hm.load_checkpoint(place).family == "gpt2"
     (model / "refs").mkdir()

@@ -67,15 +67,15 @@ def test_causal_layers_do_not_look_ahead_and_windows_not_far_back():
 @pytest.mark.parametrize(
     ("name", "arguments", "message"),
     [
-        ("bert", {}, "`tokens` or `vectors` must be given"),
-        ("bert", {"tokens": [1], "vectors": np.zeros((1, 8))}, "and not both"),
+        ("bert", {}, "exactly one of `tokens` and `vectors`"),
+        ("bert", {"tokens": [1], "vectors": np.zeros((1, 8))}, "exactly one of"),
         ("bert", {"tokens": [10]}, "from 0 to 9; got 10 to 10"),
         ("bert", {"tokens": [-1]}, "from 0 to 9; got -1"),
-        ("bert", {"tokens": [0] * 10}, "at most 9; got 10"),
-        ("roberta", {"tokens": [0] * 11}, "at most 10; got 11"),
+        ("bert", {"tokens": [0] * 10}, "at most 9 entries; got 10"),
+        ("roberta", {"tokens": [0] * 11}, "at most 10 entries; got 11"),
         ("bert", {"tokens": [0], "token_types": [2]}, "`token_types` must be numbers from 0 to 1"),
         ("gpt2", {"tokens": [0], "token_types": [0]}, "`token_types` must be None"),
-        ("torch_last", {"tokens": [0]}, "has no embedding"),
+        ("torch_last", {"tokens": [0]}, "has no token embedding"),
         ("bert", {"vectors": np.zeros((3, 7))}, "`vectors`"),
     ],
 )

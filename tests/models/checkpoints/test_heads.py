@@ -20,9 +20,9 @@ def ran(name):
 
 def test_queries_with_norms_of_their_own_are_not_affine():
     model, found = ran("qwen3")
-    with pytest.raises(ArgumentError, match="norms of their own"):
+    with pytest.raises(ArgumentError, match="queries are normalised"):
         hm.models.checkpoint_head(model, found, 0, 0)
-    with pytest.raises(ArgumentError, match="norms of their own"):
+    with pytest.raises(ArgumentError, match="queries are normalised"):
         hm.models.attention_path(model, found.layers[0].inputs, found.layers[0].inputs)
     assert len(hm.analyze_heads(model, TOKENS)) == 8
     assert hm.surveys.survey_heads(model, TOKENS, with_effects=False).slices == ()
@@ -127,7 +127,7 @@ def test_heads_of_compiled_transformers_compute_what_they_compute():
 def test_other_caches_are_refused():
     cache = cache_of("gpt2")
     del cache["blocks.1.attn.hook_v"]
-    with pytest.raises(ArgumentError, match=r"must have `blocks\.1\.attn\.hook_v`"):
+    with pytest.raises(ArgumentError, match=r"must have the entry `blocks\.1\.attn\.hook_v`"):
         hm.models.heads_from_cache(cache, is_causal=True)
     with pytest.raises(ArgumentError, match="it has 1 entries: logits"):
         hm.models.heads_from_cache({"logits": np.ones(3)}, is_causal=True)
@@ -177,7 +177,7 @@ def test_summaries_cover_every_head_and_repeat():
 @pytest.mark.parametrize(
     ("model", "arguments", "message"),
     [
-        ([], {"tokens": [1]}, "for a checkpoint only"),
+        ([], {"tokens": [1]}, "to be a checkpoint"),
         ([1], {}, "list of `HeadArrays`"),
         ([hm.models.HeadArrays(*np.ones((3, 1, 1, 1)), is_causal=True)], {}, "at least two"),
         ([], {"seed": -1}, "`seed`"),

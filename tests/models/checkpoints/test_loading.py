@@ -338,5 +338,5 @@ def test_several_files_are_not_guessed_between(tmp_path):
     above = tmp_path.parent
     named = f"{tmp_path.name}/a.safetensors"
     assert hm.load_checkpoint(above, named, config=config).family == "bert"
-    with pytest.raises(ArgumentError, match="`select` must be None for a file"):
+    with pytest.raises(ArgumentError, match="`select` must be None if `source` is a file"):
         hm.load_checkpoint(tmp_path / "a.safetensors", "b")

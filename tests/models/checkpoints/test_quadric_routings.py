@@ -59,7 +59,7 @@ def test_what_is_not_there_is_refused():
     with pytest.raises(ArgumentError, match="layer 0 has none"):
         hm.models.normalised_routing(model, found, 0, 0)
     model, found = hard_run("gpt2")
-    with pytest.raises(ArgumentError, match="sees itself alone"):
+    with pytest.raises(ArgumentError, match="only sees itself"):
         hm.models.own_key_routing(model, found, 0, 0, 0)
 
 

@@ -49,7 +49,7 @@ def test_a_vocabulary_may_stand_one_folder_above(tmp_path):
     inside.mkdir()
     folder_with(inside)
     assert tokenise(tmp_path, "ba").tokens.tolist() == [1, 0]
-    with pytest.raises(ArgumentError, match="State the tokens as numbers"):
+    with pytest.raises(ArgumentError, match="Pass token ids"):
         tokenise(inside / "model.safetensors", "ba")
 
 

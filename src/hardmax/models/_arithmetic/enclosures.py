@@ -55,7 +55,7 @@ class Enclosed(NamedTuple):
 
     @classmethod
     def exactly(cls, values: FloatArray) -> "Enclosed":
-        """Take floats at their word."""
+        """Enclose floats with radius 0."""
         return cls(values, np.zeros_like(values))
 
 
@@ -126,7 +126,7 @@ def enclosed_multiple(factors: FloatArray, numbers: Enclosed) -> Enclosed:
 
 
 def known(values: FloatArray, radii: FloatArray) -> Enclosed:
-    """Mark what overflowed as unknown."""
+    """Mark numbers that have overflowed as unknown, with an infinite radius."""
     # Nearly always the sums of squares are finite, and then every entry is.
     if isfinite(float(np.vdot(values, values)) + float(np.vdot(radii, radii))):
         return Enclosed(values, radii)

@@ -1,23 +1,25 @@
-r"""One token's way through a trained transformer, as a network of maxima that the engines count.
+r"""The path of one token through a trained transformer, as an argmax network.
 
-Hard attention of a sequence to itself is not piecewise linear: scores are products of two tokens
-that both move. It becomes so when one token moves and the memory stays. Two networks are made:
+Hard self-attention is not piecewise linear, because scores are products of two tokens that both
+move. It becomes piecewise linear if one token moves and the memory is fixed. Two networks can be
+built:
 
-*The heads of one layer*, for any family, whatever its norms and activations: the token's vector, as
-the heads read it, moves in $\mathbb{R}^d$, and the cells say which key each head chooses.
+*The heads of one layer*, for any family, with any norms and activations: the token's vector, as the
+heads read it, moves in $\mathbb{R}^d$, and the cells show which key each head selects.
 
-*All layers*, for models with ReLU: the token's vector at the entrance moves, and in every layer
+*All layers*, for models with ReLU: the token's vector at the input of the first layer moves, and in
+every layer
 
-* each head attends to its best key alone;
-* keys and values are those of the given forward pass, of the token itself too. In a causal model
-  the other tokens do not see the last one, so for the last token only its own key and value are
-  kept back; in a model that looks both ways this is a choice;
-* each norm divides by the size it has at the reference, the token as it was: it becomes affine.
-  What depends on the direction is kept, the division by $\rho(x)$ is not.
+* each head attends to its best key only;
+* keys and values are those of the given forward pass, including the token's own. In a causal model
+the other tokens do not see the last one, so for the last token this choice only affects its own key
+and value; in a bidirectional model it affects all tokens;
+* each norm divides by its size at the reference (the original token), which makes it affine. The
+dependence on the direction is kept, the division by $\rho(x)$ is not.
 
-At the reference, and wherever the sizes are the same, the network computes what the model with hard
-heads computes. Norm and next matrix are multiplied, which rounds; the network is exact about the
-numbers it stores.
+At the reference, and wherever the norms have the same sizes, the network computes the same as the
+model with hard heads. Each norm is multiplied into the next matrix, which rounds; the network is
+exact with respect to the numbers it stores.
 """
 
 from dataclasses import replace
@@ -47,17 +49,17 @@ from hardmax.typing import ArrayLike, FloatArray
 def attention_network(
     weights: TransformerWeights, activations: Activations, layer: int = 0, position: int = -1
 ) -> ArgmaxNetwork:
-    """Return the hard heads of one layer as a token sees them, and the sum of what they add.
+    """Return the hard heads of one layer, as a token sees them, and the sum of their outputs.
 
-    Its input is what the heads read (`LayerActivations.inputs`), its memory that of the forward
-    pass. A signature has one entry for each head, the key it chooses, counted among those the token
-    sees.
+    The input of the network is the input of the heads (see `LayerActivations.inputs`); the memory
+    is that of the forward pass. A signature has one entry for each head: the index of its key among
+    the keys that the token sees.
 
     Args:
         weights: The model.
-        activations: What `run_transformer` computed with it.
-        layer: The layer.
-        position: The token, counted from the end if negative.
+        activations: The result of `run_transformer` for the model.
+        layer: The index of the layer.
+        position: The position of the token; negative positions count from the end.
 
     Examples:
         How often the 16 heads of the first layer change their keys between two tokens:
@@ -83,20 +85,21 @@ def attention_network(
 def frozen_network(
     weights: TransformerWeights, activations: Activations, position: int = -1
 ) -> ArgmaxNetwork:
-    r"""Return all layers of a ReLU model for one token: hard heads, kept memory, frozen norms.
+    r"""Return all layers of a ReLU model for one token: hard heads, fixed memory, frozen norms.
 
-    Its input is the token's vector at the entrance of the first layer (`Activations.embedded`), its
-    output what leaves the model for that token, behind the final norm if there is one. Where norms
-    stand last, their affine maps are carried along as groups of one form, which nothing beats.
+    The input of the network is the token's vector at the first layer (see `Activations.embedded`).
+    The output is the model's output for that token, after the final norm if there is one. If norms
+    come after the residual sums, their affine maps are represented by groups of one form, which
+    always wins.
 
     Args:
         weights: The model, with ReLU and without gates.
-        activations: What `run_transformer` computed with it. With `hard` naming all heads the
-            memory is that of the hard model, and at the reference so is the output.
-        position: The token, counted from the end if negative.
+        activations: The result of `run_transformer` for the model. If it was run with all heads in
+            `hard`, the memory is that of the hard model, and so is the output at the reference.
+        position: The position of the token; negative positions count from the end.
 
     Raises:
-        ArgumentError: If an activation is not ReLU; `attention_network` is for any model.
+        ArgumentError: If an activation is not ReLU; `attention_network` accepts any model.
 
     Examples:
         >>> from hardmax import Segment, enumerate_regions, load_checkpoint
@@ -142,16 +145,17 @@ def frozen_network(
 def moved_token(
     weights: TransformerWeights, activations: Activations, x: ArrayLike, position: int = -1
 ) -> FloatArray:
-    """Return what leaves a model with hard heads for one token, moved; memory kept, norms whole.
+    """Return the output of a model with hard heads if one token is moved and the memory is fixed.
 
-    It differs from `frozen_network` only in that every norm divides by the size at hand, so the two
-    tell how far the frozen norms can be trusted. Computed in floats, but for who wins.
+    The result differs from `frozen_network` only in that every norm divides by its actual size, so
+    comparing the two measures the error of the frozen norms. Winners are decided exactly;
+    everything else is computed in floats.
 
     Args:
         weights: The model, with ReLU and without gates.
-        activations: What `run_transformer` computed with it.
-        x: The token's vector at the entrance of the first layer, shape `(d,)`.
-        position: The token, counted from the end if negative.
+        activations: The result of `run_transformer` for the model.
+        x: The token's vector at the input of the first layer, shape `(d,)`.
+        position: The position of the token; negative positions count from the end.
 
     Examples:
         >>> from hardmax import load_checkpoint
@@ -173,14 +177,15 @@ def _refuse_other_activations(weights: TransformerWeights) -> None:
     for number, layer in enumerate(weights.layers):
         if layer.is_parallel:
             raise ArgumentError(
-                f"`weights` must have heads and units one after the other; in layer {number} they "
-                "stand side by side. `attention_network` is for any model."
+                f"`weights` must apply heads and units one after the other; layer {number} applies "
+                "them in parallel. Use `attention_network`, which accepts any model."
             )
         if layer.mlp.activation != "relu" or layer.mlp.gate is not None:
             kind = f"a gate with {layer.mlp.activation}" if layer.mlp.gate else layer.mlp.activation
             raise ArgumentError(
-                "`weights` must have ReLU in every layer to be piecewise linear with frozen norms; "
-                f"layer {number} has {kind}. `attention_network` is for any model."
+                "`weights` must have ReLU in every layer, or else frozen norms do not make the "
+                f"model piecewise linear; layer {number} has {kind}. Use `attention_network`, "
+                "which accepts any model."
             )
 
 
@@ -194,7 +199,7 @@ def _heads(
 def _reference(
     layer: LayerWeights, heads: list[AttentionHead], x: FloatArray
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """What the norm of the heads and that of the units read, and what the layer returns."""
+    """Return the inputs of the two norms, and the output of the layer."""
     inputs = normed(layer.attention_norm, x) if layer.norm_first else x
     u = x + np.sum([head(inputs) for head in heads], axis=0)
     if layer.attention.output_bias is not None:
@@ -211,7 +216,7 @@ def _units(layer: LayerWeights, x: FloatArray) -> FloatArray:
 
 
 def _frozen(norm: Norm | None, x: FloatArray) -> AffineMap:
-    """A norm with the size it has at a point, as an affine map."""
+    """Return a norm, with the size it has at a point, as an affine map."""
     if norm is None:
         return AffineMap.identity(len(x))
     centre = np.eye(len(x)) - (1.0 / len(x) if norm.kind == "layer" else 0.0)
@@ -227,14 +232,14 @@ def _affine(linear: Linear) -> AffineMap:
 
 
 def _composed(first: AffineMap, second: AffineMap) -> AffineMap:
-    """One map after another, rounded."""
+    """Return the composition of two maps, rounded."""
     if first.is_identity or second.is_identity:
         return second if first.is_identity else first
     return AffineMap(first.weight @ second.weight, first.bias @ second.weight + second.bias)
 
 
 def _behind(head: AttentionHead, before: AffineMap) -> AttentionHead:
-    """A head that reads what an affine map gives."""
+    """Return a head that reads the output of an affine map."""
     bias = np.zeros(head.head_dim) if head.query_bias is None else head.query_bias
     query = _composed(before, AffineMap(head.query_weight, bias))
     return replace(head, query_weight=query.weight, query_bias=query.bias)
@@ -252,9 +257,9 @@ def _with_bias(layer: ArgmaxLayer, heads: AttentionWeights) -> ArgmaxLayer:
 
 
 def _added(layer: ArgmaxLayer, through: AffineMap) -> ArgmaxLayer:
-    r"""The layer $z \mapsto A(z) + y(z)$ from one without residual, $z \mapsto y(z)$.
+    r"""Return the layer $z \mapsto A(z) + y(z)$ from a layer $z \mapsto y(z)$ without residual.
 
-    Each coordinate of $A(z)$ is a group of one form, which always wins and is passed on.
+    Each coordinate of $A(z)$ is a group of one form, which always wins and contributes its score.
     """
     if through.is_identity:
         return replace(layer, residual=True)

@@ -1,8 +1,8 @@
-r"""What the output of a trained transformer loses when heads attend to their best key alone.
+r"""The change in the output of a trained transformer when heads attend to their best key only.
 
-All numbers here are measured, in floats. The change of the output $y$ (rows are tokens) is
-$\|y' - y\|_F / \|y\|_F$; the cosine is that of the means over tokens, which is what sentence
-embeddings are.
+All numbers are measured in floats. The change of the output $y$ (whose rows are tokens) is
+$\|y' - y\|_F / \|y\|_F$. The cosine compares the means over tokens, which is how sentence
+embeddings are formed.
 """
 
 from collections.abc import Sequence
@@ -28,15 +28,15 @@ from hardmax.typing import FloatArray
 
 @dataclass(frozen=True, eq=False, repr=False)
 class HeadEffect:
-    """One head made hard, all others as they are.
+    """The effect of making one head hard, with all others unchanged.
 
     Attributes:
-        layer: The layer.
-        head: The head.
+        layer: The index of the layer.
+        head: The index of the head.
         change: The relative change of the output.
-        change_null: The same where the head asks with Gaussian queries, before and after.
-        cosine: The cosine of the mean output before and after.
-        cosine_null: The same where the head asks with Gaussian queries.
+        change_null: The relative change if the head has Gaussian queries, both before and after.
+        cosine: The cosine of the mean outputs before and after.
+        cosine_null: The cosine if the head has Gaussian queries.
 
     Examples:
         >>> from hardmax import load_checkpoint
@@ -59,17 +59,17 @@ class HeadEffect:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class JointEffect:
-    """Several heads made hard at once.
+    """The effect of making several heads hard at once.
 
     Attributes:
-        n_heads: How many.
-        change: The relative change of the output, for the first ones of an order.
-        change_random: The same for as many heads drawn at random.
-        cosine: The cosine of the mean output before and after.
-        cosine_random: The same for the heads drawn at random.
-        agreement: The share of tokens whose most likely next token stays; None for a model without
-            scores of next tokens.
-        agreement_random: The same for the heads drawn at random.
+        n_heads: The number of heads.
+        change: The relative change of the output for the first heads of an order.
+        change_random: The relative change for the same number of random heads.
+        cosine: The cosine of the mean outputs before and after.
+        cosine_random: The cosine for the random heads.
+        agreement: The share of tokens whose most likely next token is unchanged; None if the model
+            has no scores of next tokens.
+        agreement_random: The agreement for the random heads.
 
     Examples:
         >>> from hardmax import load_checkpoint
@@ -95,12 +95,12 @@ class JointEffect:
 def head_effects(
     model: TransformerWeights, activations: Activations, *, seed: int = 0
 ) -> tuple[HeadEffect, ...]:
-    """Make every head hard, one at a time.
+    """Return the effect of making each head hard, one at a time.
 
     Args:
         model: The model.
-        activations: What `run_transformer` computed with it.
-        seed: Of the Gaussian queries, which are those of `analyze_heads`.
+        activations: The result of `run_transformer` for the model.
+        seed: The seed of the Gaussian queries, which are the same as in `analyze_heads`.
 
     Examples:
         >>> from hardmax import load_checkpoint
@@ -144,14 +144,14 @@ def joint_effects(
     *,
     seed: int = 0,
 ) -> tuple[JointEffect, ...]:
-    """Make the first heads of an order hard, all at once.
+    """Return the effect of making the first heads of an order hard, all at once.
 
     Args:
         model: The model.
-        activations: What `run_transformer` computed with it.
-        order: Heads as `(layer, head)`.
-        counts: How many of them, each at most all.
-        seed: Of the heads drawn at random from the order.
+        activations: The result of `run_transformer` for the model.
+        order: The heads, as pairs `(layer, head)`.
+        counts: The numbers of heads to make hard, each at most the length of `order`.
+        seed: The seed of the random choice of heads from `order`.
 
     Examples:
         >>> from hardmax import load_checkpoint

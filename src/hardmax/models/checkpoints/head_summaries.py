@@ -1,11 +1,11 @@
 r"""How close the heads of a trained transformer are to hard routing, on one sequence.
 
-Counts about keys are exact, about the stored numbers: the rank of the keys, and how many of them
-are vertices of their convex hull, so that they win for some query. In the usual dimensions nearly
-all points of any cloud are vertices, so the same count for Gaussian keys stands beside it. Who wins
-a row is decided exactly, and how far the head is from hard attention is certified. Margins and
-masses are measured, in floats, with the model's own temperature as unit. Beside each number stands
-what Gaussian queries with the mean and covariance of the real ones give.
+Counts of keys are exact for the stored numbers: the rank of the keys, and the number of keys that
+are vertices of their convex hull and so win for some query. In the usual dimensions nearly all
+points of any cloud are vertices, so the same count for Gaussian keys is reported too. The winner of
+each row is exact, and the distance of the head from hard attention is certified. Margins and masses
+are measured in floats, in units of the model's own temperature. Each number comes with the same
+number for Gaussian queries with the mean and covariance of the real ones.
 """
 
 import os
@@ -34,29 +34,30 @@ _SHARP = 0.9
 
 @dataclass(frozen=True, eq=False, repr=False)
 class HeadSummary:
-    """One head on one sequence. Rows are tokens that see at least two keys.
+    """The summary of one head on one sequence; rows are the tokens that see at least two keys.
 
     Attributes:
-        layer: The layer.
-        head: The head.
-        n_keys: How many keys there are.
+        layer: The index of the layer.
+        head: The index of the head.
+        n_keys: The number of keys.
         key_rank: The rank of the keys, exact.
-        n_extreme: How many keys win for some query, exact.
-        n_extreme_null: The same for Gaussian keys with their mean and covariance.
+        n_extreme: The number of keys that win for some query, exact.
+        n_extreme_null: The number for Gaussian keys with the same mean and covariance.
         margin: The median over rows of the largest score minus the next, in units of the
             temperature.
-        margin_null: The same for Gaussian queries with the mean and covariance of the real ones.
+        margin_null: The margin for Gaussian queries with the mean and covariance of the real ones.
         mass: The median over rows of the largest attention weight.
-        mass_null: The same for Gaussian queries.
+        mass_null: The mass for Gaussian queries.
         distance: The median over rows of a certified bound on the distance of the head's output
-            from the winner's value, as a share of the largest distance of a value from it.
-        distance_null: The same for Gaussian queries.
-        sharp_share: The share of rows whose winner certainly has more than 0.9 of the weight.
-        sharp_share_null: The same for Gaussian queries.
+            from the winner's value, relative to the largest distance of a value from it.
+        distance_null: The distance for Gaussian queries.
+        sharp_share: The share of rows whose winner is certified to have more than 0.9 of the
+            weight.
+        sharp_share_null: The share for Gaussian queries.
         sink_share: The share of rows that the first key wins, exact.
-        sink_share_null: The same for Gaussian queries.
-        margin_without_sink: The median margin over the other rows; None if there are none.
-        margin_without_sink_null: The same for Gaussian queries.
+        sink_share_null: The share for Gaussian queries.
+        margin_without_sink: The median margin over the other rows; None if there are no others.
+        margin_without_sink_null: The margin without the sink for Gaussian queries.
 
     Examples:
         >>> rng = np.random.default_rng(0)
@@ -100,14 +101,13 @@ def analyze_heads(
     """Summarise every head of every layer on one sequence.
 
     Args:
-        model: A checkpoint, or what `load_checkpoint` loads as one, which is run on `tokens` or
-            `vectors` (see `models.run_transformer`);
-            or the queries, keys and values of layers (`models.HeadArrays`, `heads_from_cache`),
-            which come with their sequence.
-        tokens: The tokens.
-        vectors: In place of tokens what enters the first layer.
-        token_types: Their types.
-        seed: Of the Gaussian queries and keys.
+        model: A checkpoint, or a source that `load_checkpoint` accepts, which is run on `tokens` or
+            `vectors` (see `models.run_transformer`); or the queries, keys and values of each layer
+            (see `models.HeadArrays` and `heads_from_cache`), which already belong to a sequence.
+        tokens: The token ids.
+        vectors: The input of the first layer, instead of `tokens`.
+        token_types: The token type ids.
+        seed: The seed of the Gaussian queries and keys.
 
     Returns:
         A summary of each head, layer by layer.
@@ -129,11 +129,11 @@ def analyze_heads(
     else:
         layers = list(given)
         if any(given is not None for given in (tokens, vectors, token_types)):
-            raise ArgumentError("`tokens` must be given for a checkpoint only.")
+            raise ArgumentError("`tokens` requires `model` to be a checkpoint.")
         if not all(isinstance(layer, HeadArrays) for layer in layers):
             raise ArgumentError("`model` must be a checkpoint, or a list of `HeadArrays`.")
     if any(layer.queries.shape[1] < 2 for layer in layers):
-        raise ArgumentError("`tokens` must be at least two: one key has no rival.")
+        raise ArgumentError("`tokens` must have at least two entries: one key has no rival.")
     seed = integer("seed", seed, at_least=0)
     found: list[HeadSummary] = []
     progress: Progress[object]
@@ -149,26 +149,26 @@ def analyze_heads(
 
 
 def null_queries(layer: HeadArrays, number: int, head: int, seed: int) -> FloatArray:
-    """Return Gaussian queries with the mean and covariance of the real ones of a head.
+    """Return Gaussian queries with the mean and covariance of a head's real queries.
 
     Args:
-        layer: The arrays of its layer.
-        number: The number of the layer.
-        head: The head.
-        seed: Which ones, together with the two numbers before.
+        layer: The arrays of the layer.
+        number: The index of the layer.
+        head: The index of the head.
+        seed: The seed, which is combined with `number` and `head`.
     """
     return _gaussian(layer.queries[head], np.random.default_rng([seed, number, head, 1]))
 
 
 def _key_counts(keys: FloatArray, rng: np.random.Generator) -> tuple[int, int, int]:
-    """The rank of the keys, how many are extreme, and how many of Gaussian keys are."""
+    """Return the rank of the keys, and the numbers of extreme real and Gaussian keys."""
     exact = rank(scaled_integers(keys).integers.tolist())
     null = _gaussian(keys, rng)
     return exact, int(extreme_points(keys).sum()), int(extreme_points(null).sum())
 
 
 def _gaussian(rows: FloatArray, rng: np.random.Generator) -> FloatArray:
-    """As many Gaussian rows with the mean and covariance of the given ones."""
+    """Return Gaussian rows with the shape, mean and covariance of the given rows."""
     centre, n = rows.mean(axis=0), len(rows)
     return np.asarray(centre + rng.standard_normal((n, n)) @ (rows - centre) / np.sqrt(n))
 
@@ -186,7 +186,7 @@ def _summary(
 
 
 def _row_numbers(layer: HeadArrays, head: int, queries: FloatArray) -> dict[str, Any]:
-    """The numbers of a summary that depend on queries."""
+    """Return the numbers of a summary that depend on the queries."""
     has_rival = layer.seen.sum(axis=1) > 1
     scores = layer.scores(head, queries)[has_rival]
     certified = certify_rows(layer, head, queries)

@@ -1,4 +1,4 @@
-r"""Heads of a trained transformer at work: real queries over the real memory of a sequence."""
+r"""Heads of a trained transformer on a sequence: its queries, over its keys and values."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -25,16 +25,17 @@ _ARRAYS = KeptArrays(
 class HeadArrays:
     r"""The queries, keys and values of the heads of one layer, for one sequence.
 
-    Query head $h$ looks at key head $\lfloor h\,n_{kv}/n_{heads}\rfloor$; token $i$ gives key $j$
-    the score $\langle q_i, k_j\rangle$, which softmax divides by the temperature.
+    Query head $h$ uses key head $\lfloor h\,n_{kv}/n_{heads}\rfloor$. The score of key $j$ for
+    token $i$ is $\langle q_i, k_j\rangle$, which softmax divides by the temperature.
 
     Attributes:
-        queries: Shape `(n_heads, n, d_k)`.
-        keys: Shape `(n_kv_heads, n, d_k)`.
-        values: Shape `(n_kv_heads, n, d_v)`.
+        queries: The queries, shape `(n_heads, n, d_k)`.
+        keys: The keys, shape `(n_kv_heads, n, d_k)`.
+        values: The values, shape `(n_kv_heads, n, d_v)`.
         is_causal: Whether token `i` sees only keys up to `i`.
-        window: How many keys it sees at most, itself included; None if all.
-        temperature: What scores are divided by; $\sqrt{d_k}$ if None.
+        window: The maximum number of keys that a token sees, including its own; None means no
+            limit.
+        temperature: The divisor of the scores; None means $\sqrt{d_k}$.
 
     Examples:
         >>> arrays = HeadArrays(np.ones((2, 3, 1)), np.ones((1, 3, 1)), np.ones((1, 3, 1)), True)
@@ -57,8 +58,8 @@ class HeadArrays:
         self.__dict__.update(queries=queries, keys=keys, values=values)
         if len(queries) % len(keys):
             raise ShapeMismatchError(
-                f"`keys` must have a number of heads that divides the {len(queries)} of "
-                f"`queries`; got shape {keys.shape}."
+                f"The number of heads in `keys` must divide the {len(queries)} heads of `queries`; "
+                f"got `keys` of shape {keys.shape}."
             )
         if self.window is not None:
             integer("window", self.window, at_least=1)
@@ -67,25 +68,25 @@ class HeadArrays:
 
     @property
     def n_heads(self) -> int:
-        """How many heads ask."""
+        """The number of query heads."""
         return len(self.queries)
 
     def key_head(self, head: int) -> int:
-        """Return the head of keys that a head looks at."""
+        """Return the index of the key head that a query head uses."""
         head = integer("head", head, at_least=0, at_most=self.n_heads - 1)
         return head * len(self.keys) // self.n_heads
 
     @property
     def seen(self) -> BoolArray:
-        """Which keys (columns) a token (row) sees, shape `(n, n)`."""
+        """The mask of the keys (columns) that each token (row) sees, shape `(n, n)`."""
         return seen_keys(self.queries.shape[1], self.is_causal, self.window)
 
     def scores(self, head: int, queries: FloatArray | None = None) -> FloatArray:
-        r"""Return $\langle q_i, k_j\rangle/\tau$, $-\infty$ where key $j$ is not seen.
+        r"""Return $\langle q_i, k_j\rangle/\tau$, or $-\infty$ if token $i$ does not see key $j$.
 
         Args:
-            head: The head.
-            queries: In place of its queries others, as many, shape `(n, d_k)`.
+            head: The index of the head.
+            queries: Other queries to use instead of the head's own, shape `(n, d_k)`.
         """
         asked = self.queries[head] if queries is None else queries
         scores = asked @ self.keys[self.key_head(head)].T / self.temperature
@@ -96,14 +97,14 @@ class HeadArrays:
         return soft_rows(self.scores(head))
 
     def head(self, head: int, position: int = -1) -> AttentionHead:
-        """Return the head a token sees, in the space of queries.
+        """Return the head that a token sees, as a function of the query.
 
-        Its input is a query, its memory the keys and values of the sequence; what the token does
-        not see is masked. The model's own temperature is `temperature`.
+        Its memory is the keys and values of the sequence; keys that the token does not see are
+        masked. The model's own temperature is `temperature`.
 
         Args:
-            head: The head.
-            position: The token, counted from the end if negative.
+            head: The index of the head.
+            position: The position of the token; negative positions count from the end.
         """
         kv, n = self.key_head(head), self.queries.shape[1]
         position = integer("position", position, at_least=-n, at_most=n - 1) % n
@@ -118,7 +119,7 @@ class HeadArrays:
 
 
 def head_arrays(weights: TransformerWeights, activations: Activations) -> tuple[HeadArrays, ...]:
-    """Return queries, keys and values of every layer, as a forward pass computed them.
+    """Return the queries, keys and values of every layer from a forward pass.
 
     Examples:
         One layer on two tokens:
@@ -158,15 +159,15 @@ def heads_from_cache(
     batch: int = 0,
     temperature: float | None = None,
 ) -> tuple[HeadArrays, ...]:
-    """Return queries, keys and values of every layer from a cache as TransformerLens makes them.
+    """Return the queries, keys and values of every layer from a TransformerLens cache.
 
     Args:
         cache: Arrays or torch tensors named `blocks.{layer}.attn.hook_q`, `hook_k` and `hook_v`, of
-            shape `(batch, n, n_heads, d)`, or without the first axis. Where there are `hook_rot_q`
-            and `hook_rot_k`, turned by their positions, these are taken.
-        is_causal: Whether a token sees only those up to itself, which a cache does not say.
-        batch: Which sequence of the batch.
-        temperature: What scores are divided by; the root of `d_k` if None.
+            shape `(batch, n, n_heads, d)`, or without the first axis. If `hook_rot_q` and
+            `hook_rot_k`, the rotated queries and keys, are present, they are used.
+        is_causal: Whether a token sees only tokens up to itself; a cache does not contain this.
+        batch: The index of the sequence in the batch.
+        temperature: The divisor of the scores; None means the square root of `d_k`.
 
     Examples:
         >>> rng = np.random.default_rng(0)
@@ -187,18 +188,18 @@ def heads_from_cache(
     if not layers:
         some = ", ".join(sorted(map(str, cache))[:3])
         raise ArgumentError(
-            "`cache` must have `blocks.0.attn.hook_q`, `hook_k` and `hook_v`; it has "
-            f"{len(cache)} entries: {some:.200}."
+            f"`cache` must have `blocks.0.attn.hook_q`, `hook_k` and `hook_v`; it has {len(cache)} "
+            f"entries: {some:.200}."
         )
     return tuple(layers)
 
 
 def _of_cache(cache: Mapping[str, Any], name: str, batch: int) -> FloatArray:
-    """One entry of a cache, shape `(n_heads, n, d)`."""
+    """Return one entry of a cache, shape `(n_heads, n, d)`."""
     if name not in cache:
-        raise ArgumentError(f"`cache` must have `{name}`; it does not.")
+        raise ArgumentError(f"`cache` must have the entry `{name}`; it is missing.")
     value = cache[name]
-    if hasattr(value, "detach"):  # A tensor of torch, of any type and on any device.
+    if hasattr(value, "detach"):  # This is a torch tensor, of any type and on any device.
         value = value.detach().cpu().double().numpy()
     array = np.asarray(value)
     if array.ndim == 4:
@@ -220,24 +221,24 @@ def checkpoint_head(
 ) -> AttentionHead:
     r"""Return a head as a token sees it, with the memory of a forward pass.
 
-    Its input $x$ is what the layer's heads read (`LayerActivations.inputs`: behind the norm where
-    that stands first), its output what the head adds to the stream; the layer's `output_bias` is
-    no head's. With rotary positions the query of token $m$ is $R_m(x W_Q + b_Q)$, so $R_m$ is
-    multiplied into $W_Q$ and $b_Q$ and rounded; the keys are the turned ones, rounded, too. The
+    Its input $x$ is the input of the layer's heads (`LayerActivations.inputs`: after the norm if
+    the norm comes first). Its output is the head's contribution to the stream, without the layer's
+    `output_bias`. With rotary positions the query of token $m$ is $R_m(x W_Q + b_Q)$, so $R_m$ is
+    multiplied into $W_Q$ and $b_Q$ and rounded; the keys are the rotated keys, also rounded. The
     model computes `head.soft(x, tau)` with `tau = weights.layers[layer].attention.temperature`.
 
     Args:
         weights: The model.
-        activations: What `run_transformer` computed with it.
-        layer: The layer.
-        head: The head.
-        position: The token, counted from the end if negative.
+        activations: The result of `run_transformer` for the model.
+        layer: The index of the layer.
+        head: The index of the head.
+        position: The position of the token; negative positions count from the end.
 
     Returns:
-        The head; keys the token does not see are masked.
+        The head; keys that the token does not see are masked.
 
     Raises:
-        ArgumentError: If queries have norms of their own, as in Qwen3.
+        ArgumentError: If the queries are normalised, as in Qwen3.
 
     Examples:
         One layer on two tokens:
@@ -280,11 +281,12 @@ def checkpoint_head(
 
 
 def refuse_query_norms(heads: AttentionWeights) -> None:
-    """Refuse heads whose queries are no affine function of what they read."""
+    """Raise if the queries of a layer are not affine functions of the heads' input."""
     if heads.query_norm is not None:
         raise ArgumentError(
-            "`weights` must have queries that are affine in what a head reads; these have norms of "
-            "their own. `head_arrays` has the queries and keys of any model."
+            "`weights` must have queries that are affine functions of the heads' input; these "
+            "queries are normalised. Use `head_arrays`, which returns the queries and keys of any "
+            "model."
         )
 
 

@@ -1,4 +1,4 @@
-"""Checkpoints: a file, a folder or an installed package with weights, as `TransformerWeights`."""
+"""Loading of checkpoints from a file, a folder or an installed package."""
 
 import os
 from collections.abc import Mapping
@@ -43,37 +43,38 @@ def load_checkpoint(
     *,
     config: Mapping[str, Any] | None = None,
 ) -> TransformerWeights:
-    """Read the weights of a trained transformer. No framework is needed, and nothing is run.
+    """Read the weights of a trained transformer, without a framework and without executing code.
 
     Args:
         source: One of:
 
-            - a file: safetensors, `torch.save`, GGUF of models like Llama, ONNX as torch exports
-              it, or the index of several files;
-            - a folder in the layout of Hugging Face, with `config.json` beside the weights;
-            - the name of an installed package that carries weights; it is not imported;
+            - a file: safetensors, `torch.save`, GGUF of models like Llama, ONNX as exported by
+              torch, or the index of several files;
+            - a folder in Hugging Face layout, with `config.json` next to the weights;
+            - the name of an installed package that contains weights; the package is not imported;
             - the name of a model in the Hugging Face cache, `"org/name"`; nothing is downloaded;
-            - `"hardmax"`, the small transformer of this package, whatever the working directory
-              holds (see `models.load_bundled`); a folder of that name is `"./hardmax"`;
-            - a state dict in memory, or a module of torch that has one.
+            - `"hardmax"`, always the small transformer of this package (see `models.load_bundled`);
+              for a folder of that name, write `"./hardmax"`;
+            - a state dict in memory, or a torch module.
 
-            A file or folder comes before a package of the same name, and a package before a cached
-            model. Only strings are names; a `Path` is always a file or a folder.
-        select: Which checkpoint, if a folder, package or cached model has several: the name of a
-            file or folder in it, or its path from there. Hidden folders and environments of Python
-            are not searched.
-        config: What the files do not say, in the words of the family's `config.json`, such as
-            `{"num_attention_heads": 12}`; for layers of torch `nhead`, `norm_first`, `activation`,
-            `layer_norm_eps`. It goes before what the files say.
+            A file or folder takes precedence over a package of the same name, and a package over a
+            cached model. Only strings are names; a `Path` is always a file or a folder.
+        select: The checkpoint to read if a folder, package or cached model contains several: the
+            name of a file or folder in it, or a relative path. Hidden folders and Python
+            environments are not searched.
+        config: Configuration that is missing in the files, with the names of the family's
+            `config.json`, such as `{"num_attention_heads": 12}`; for torch layers, `nhead`,
+            `norm_first`, `activation` and `layer_norm_eps`. It overrides the configuration in the
+            files.
 
     Returns:
-        The weights. `TransformerWeights.unused` names tensors that are not part of its layers.
+        The weights. `TransformerWeights.unused` names the tensors that are not part of the model.
 
     Raises:
-        DtypeError: If `source` is something else.
-        ArgumentError: If there is no such checkpoint, or there are several and none is selected.
-        RecordFormatError: If the file is damaged, the model is of another family, or a link of a
-            cached model leads out of its blobs; the message says what was found.
+        DtypeError: If `source` has another type.
+        ArgumentError: If there is no such checkpoint, or there are several and `select` is None.
+        RecordFormatError: If the file is damaged, the model belongs to an unsupported family, or a
+            link of a cached model leads out of its blobs. The message describes what was found.
 
     Examples:
         >>> import numpy as np
@@ -92,7 +93,7 @@ def load_checkpoint(
         return _read("the state dict", given_tensors(source), dict(config or {}))
     if not isinstance(source, str | os.PathLike):
         raise DtypeError(
-            "`source` must be a path, a name, a state dict or a module of torch; got "
+            "`source` must be a path, a name, a state dict or a torch module; got "
             f"{type(source).__name__}."
         )
     path = weights_file(source, select)
@@ -103,10 +104,10 @@ def load_checkpoint(
 
 
 def load_bundled() -> TransformerWeights:
-    """Read the small trained transformer that comes with this package.
+    """Return the small trained transformer that is included in this package.
 
-    It puts letters in order: it continues `shrew|` with `ehrsw`. `load_checkpoint("hardmax")` and
-    `tokenise("hardmax", text)` mean the same checkpoint.
+    It sorts letters: it continues `shrew|` with `ehrsw`. `load_checkpoint("hardmax")` and
+    `tokenise("hardmax", text)` use the same checkpoint.
 
     Examples:
         >>> load_bundled()
@@ -138,7 +139,7 @@ def read_checkpoint(model: Any) -> Any:
 def _read(
     where: str, tensors: Mapping[str, AnyArray], config: dict[str, Any]
 ) -> TransformerWeights:
-    # Files converted from TensorFlow call scale and shift of a norm so.
+    # Files converted from TensorFlow use these names for the scale and shift of a norm.
     names = {name: name.replace("Norm.gamma", "Norm.weight") for name in tensors}
     names = {name: new.replace("Norm.beta", "Norm.bias") for name, new in names.items()}
     try:
@@ -147,18 +148,19 @@ def _read(
         found = family.read(named, prefix)
     except RecordFormatError as error:
         raise RecordFormatError(
-            f"`source` must be a transformer that is read here; {where}: {str(error).rstrip('.')}."
+            f"`source` must be a transformer of a supported family; {where}: "
+            f"{str(error).rstrip('.')}."
         ) from None
     assert isinstance(found, TransformerWeights)
     return found
 
 
 def _family(tensors: Mapping[str, AnyArray], config: Mapping[str, Any]) -> tuple[ModuleType, str]:
-    """The family whose mark is among the names, and what stands before it."""
+    """Return the family whose marker is among the tensor names, and the prefix of the marker."""
     found = []
     for name in tensors:
         marked = [f for f in _FAMILIES if name == f.MARK or name.endswith(f".{f.MARK}")]
-        if marked:  # The mark of one may end with that of another.
+        if marked:  # The marker of one family can end with that of another.
             family = max(marked, key=lambda family: len(family.MARK))
             found.append((family, name.removesuffix(family.MARK)))
     kind = config.get("model_type")

@@ -1,8 +1,8 @@
-"""Routing of trained heads where walls are quadrics: the token's own key, and a norm that divides.
+"""Quadric routing of trained heads: with the token's own key, or with the norm before the head.
 
-`checkpoint_head` and `attention_network` keep the key of the token that moves, and read vectors
-behind the norm. Here that key moves with the token, or the vector is taken before the norm; both
-are decided exactly, about the stored numbers.
+`checkpoint_head` and `attention_network` hold the key of the moving token fixed, and read vectors
+after the norm. Here the key moves with the token, or the vector is taken before the norm. Winners
+are decided exactly for the stored numbers in both cases.
 """
 
 from dataclasses import replace
@@ -25,17 +25,17 @@ def own_key_routing(
     head: int,
     position: int = -1,
 ) -> OwnKeyRouting:
-    r"""Return a head whose token moves together with its own key; the other keys stay.
+    r"""Return a head whose token moves together with its own key, while the other keys are fixed.
 
-    Its input is what the layer's heads read. The own key is $x W_K + b_K$, turned by the token's
-    position where positions are rotary, as the query is.
+    The input is the input of the layer's heads. The own key is $x W_K + b_K$, rotated by the
+    token's position like the query if positions are rotary.
 
     Args:
         weights: The model.
-        activations: What `run_transformer` computed with it.
-        layer: The layer.
-        head: The head.
-        position: The token, counted from the end if negative.
+        activations: The result of `run_transformer` for the model.
+        layer: The index of the layer.
+        head: The index of the head.
+        position: The position of the token; negative positions count from the end.
 
     Raises:
         ArgumentError: If the token sees no key but its own.
@@ -54,7 +54,9 @@ def own_key_routing(
     bias = np.zeros(fixed.n_keys) if fixed.logit_bias is None else fixed.logit_bias.copy()
     bias[place] = -np.inf
     if not (bias > -np.inf).any():
-        raise ArgumentError("`position` must be a token that sees others; this sees itself alone.")
+        raise ArgumentError(
+            "`position` must be a token that sees other tokens; it only sees itself."
+        )
     heads = weights.layers[layer].attention
     kv = head * heads.n_kv_heads // heads.n_heads
     key = np.asarray(heads.key[kv], dtype=np.float64)
@@ -73,20 +75,20 @@ def normalised_routing(
     head: int,
     position: int = -1,
 ) -> NormalisedRouting:
-    """Return a head together with the norm before it; its input is what that norm reads.
+    """Return a head together with the norm before it, as a function of the input of that norm.
 
-    The norm is the layer's own where norms stand first; otherwise that of the layer before, or of
-    the embedding.
+    If norms come first, this is the layer's own norm; otherwise it is the norm of the previous
+    layer or of the embedding.
 
     Args:
         weights: The model.
-        activations: What `run_transformer` computed with it.
-        layer: The layer.
-        head: The head.
-        position: The token, counted from the end if negative.
+        activations: The result of `run_transformer` for the model.
+        layer: The index of the layer.
+        head: The index of the head.
+        position: The position of the token; negative positions count from the end.
 
     Raises:
-        ArgumentError: If there is no norm before the heads of that layer.
+        ArgumentError: If there is no norm before the heads of the layer.
 
     Examples:
         The biases of the norm and of the queries bend the walls:

@@ -28,12 +28,11 @@ class RowCertificates:
     r"""What is certain about the rows of a head; arrays of shape `(n,)`.
 
     Attributes:
-        winners: The key of largest exact score, the first one on a tie.
-        masses: A number that the weight of the winner, or of the tied winners together, is at
-            least.
-        distances: A number that $\|\sum_j p_j v_j - v_w\|$ is at most, divided by the largest
-            distance of a visible value from $v_w$: 0 is the hard head; it never exceeds 1 by more
-            than rounding.
+        winners: The key with the largest exact score in each row; if several tie, the first.
+        masses: A lower bound on the attention weight of the winner, or of all tied winners
+            together.
+        distances: An upper bound on $\|\sum_j p_j v_j - v_w\|$, divided by the largest distance of
+            a visible value from $v_w$. It is 0 for a hard head, and exceeds 1 by rounding at most.
 
     Examples:
         >>> arrays = HeadArrays(np.eye(2)[None], 9 * np.eye(2)[None], np.eye(2)[None], False)
@@ -56,8 +55,8 @@ def certify_rows(
 
     Args:
         arrays: The queries, keys and values of a layer.
-        head: The head.
-        queries: In place of its queries others, as many, shape `(n, d_k)`.
+        head: The index of the head.
+        queries: Other queries to use instead of the head's own, shape `(n, d_k)`.
 
     Examples:
         >>> arrays = HeadArrays(np.eye(2)[None], 9 * np.eye(2)[None], np.eye(2)[None], False)
@@ -90,18 +89,18 @@ def certify_rows(
             if (values[far] == values[best[0]]).all():
                 distances.append(0.0)  # All visible values are equal.
                 continue
-            # The distance of any one value is at most the largest: the quotient is a bound.
+            # The distance of any single value is at most the largest, so the quotient is a bound.
             apart = _differences(exact_values[far], exact_values[best[0]])
             length = sum((x * x for x in apart), arb(0)).sqrt()
             bound = round_up(norm_bound(_differences(mixed[i], home)) / length)
-            # Where the difference cancels all digits of the mean, the hull of the values bounds it.
+            # If the difference cancels all digits of the mean, the hull of the values bounds it.
             distances.append(min(bound, 1.0 if len(best) == 1 else 2.0))
     winners = np.array([best[0] for best in tied], dtype=np.int64)
     return RowCertificates(winners, owned(np.array(masses)), owned(np.array(distances)))
 
 
 def _shares(row: list[fmpz], shown: list[int], top: fmpz, unit: arb) -> list[arb]:
-    """The softmax of the visible scores, 0 for the others."""
+    """Return the softmax of the visible scores, and 0 for the others."""
     shares = [arb(0)] * len(row)
     for j in shown:
         shares[j] = arb(1) if row[j] == top else ((row[j] - top) * unit).exp()

@@ -1,10 +1,11 @@
-"""Texts as the tokens of a checkpoint, with what lies beside its weights.
+"""Tokenisation of texts, with the files next to a checkpoint's weights.
 
-`tokenizer.json` says all there is to say (`tokenisers.described`). Where there is none, what it
-would say is made of what is there: a `vocab.txt` with pieces of words; `vocab.json` with
-`merges.txt`, as of GPT-2; the header of a GGUF file. A `vocab.txt` of single characters, or without
-pieces of words, as of chemical formulas, is one of *symbols*: the longest that fit, from the left.
-*Amino acids*: the six loops of a T-cell receptor, for models with the embedder of SCEPTR.
+`tokenizer.json` is a complete description (`tokenisers.described`). Without it, an equivalent
+description is built from other files: a `vocab.txt` of word pieces; `vocab.json` with `merges.txt`,
+as for GPT-2; or the header of a GGUF file. A `vocab.txt` of single characters, or without word
+pieces, as for chemical formulas, is a list of *symbols*: the longest that fits is taken, from left
+to right. *Amino acids* are the six loops of a T-cell receptor, for models with the embedder of
+SCEPTR.
 """
 
 import os
@@ -36,12 +37,12 @@ _PROJECTOR = "_self_attention_stack._initial_projector.weight"
 
 @dataclass(frozen=True, eq=False, repr=False)
 class TokenisedText:
-    """A text as a checkpoint reads it.
+    """A text as the input of a checkpoint.
 
     Attributes:
-        words: What each token stands for, to be shown.
-        tokens: The numbers of the tokens, shape `(n,)`; None where there are vectors.
-        vectors: What enters the first layer, shape `(n, d)`; None where there are tokens.
+        words: The piece of text that each token stands for, for display.
+        tokens: The token ids, shape `(n,)`; None if there are vectors.
+        vectors: The input of the first layer, shape `(n, d)`; None if there are token ids.
 
     Examples:
         >>> tokenise("hardmax", "cab|").words
@@ -57,18 +58,18 @@ class TokenisedText:
 
 
 def tokenise(source: str | os.PathLike[str], text: str, select: str | None = None) -> TokenisedText:
-    """Return a text as the tokens of a checkpoint.
+    """Tokenise a text for a checkpoint.
 
     Args:
-        source: The checkpoint, as `load_checkpoint` takes it.
-        text: The text. For a T-cell receptor its six loops, CDR1, CDR2 and CDR3 of the alpha and
-            then of the beta chain, with spaces between them and `-` for one that is not known; for
-            a transformer that this library compiled its input, numbers with spaces between them.
-        select: Which one, as in `load_checkpoint`.
+        source: The checkpoint, as for `load_checkpoint`.
+        text: The text. For a T-cell receptor: its six loops, CDR1, CDR2 and CDR3 of the alpha chain
+            and then of the beta chain, separated by spaces, with `-` for an unknown loop. For a
+            transformer compiled by this library: the numbers of its input, separated by spaces.
+        select: The checkpoint to use if there are several, as for `load_checkpoint`.
 
     Raises:
-        ArgumentError: If nothing beside the weights says how to read a text, or it has a character
-            that the model does not know.
+        ArgumentError: If no file next to the weights describes the tokenisation, or the text has a
+            character that the model does not know.
 
     Examples:
         >>> found = tokenise("hardmax", "cab|")
@@ -78,7 +79,7 @@ def tokenise(source: str | os.PathLike[str], text: str, select: str | None = Non
     path = weights_file(source, select)
     folder = path.parent
     if path != Path(source) and not _says(folder) and _says(folder.parent):
-        folder = folder.parent  # Packages keep one vocabulary for several models.
+        folder = folder.parent  # Some packages keep one vocabulary for several models.
     settings = read_config(folder / "tokenizer_config.json")
     described = read_config(folder / "tokenizer.json")
     if described:
@@ -101,13 +102,13 @@ def tokenise(source: str | os.PathLike[str], text: str, select: str | None = Non
         arrays = (tensors[name].astype(np.float64) for name in (_LETTERS, _LOOPS, _PROJECTOR))
         return _receptor(text, *arrays)
     raise ArgumentError(
-        f"`text` must be for a model whose folder says how to read it (vocab.txt, tokenizer.json, "
-        f"vocab.json with merges.txt, a GGUF file); {folder} does not. State the tokens as numbers."
+        "`text` requires a model with a tokeniser (vocab.txt, tokenizer.json, vocab.json with "
+        f"merges.txt, or a GGUF file); {folder} has none. Pass token ids instead."
     )
 
 
 def _says(folder: Path) -> bool:
-    """Whether a folder has files of a tokeniser."""
+    """Whether a folder contains the files of a tokeniser."""
     return any((folder / name).is_file() for name in ("tokenizer.json", "vocab.txt", "vocab.json"))
 
 

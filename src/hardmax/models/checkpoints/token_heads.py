@@ -1,4 +1,4 @@
-"""Heads of this library's own token transformers, compiled ones too, at work on an input."""
+"""Heads of this library's own token transformers (also compiled ones) on an input."""
 
 from collections.abc import Sequence
 
@@ -16,15 +16,16 @@ from hardmax.typing import ArrayLike
 def heads_from_tokens(
     model: TokenTransformer, x: ArrayLike, tau: float | Sequence[float] = 1.0
 ) -> tuple[HeadArrays, ...]:
-    r"""Return queries, keys and values of the heads of a token transformer at one input.
+    r"""Return the queries, keys and values of the heads of a token transformer at one input.
 
-    Heads of a block that have other sizes stand in arrays of their own; blocks without heads have
-    none. `analyze_heads` takes the result.
+    Heads of different sizes in a block are returned in separate arrays; blocks without heads are
+    skipped. Pass the result to `analyze_heads`.
 
     Args:
-        model: The transformer; `compiled.token_transformer` of a compiled one.
+        model: The transformer; for a compiled model, its `token_transformer`.
         x: The input, shape `(dim_in,)`.
-        tau: The temperature, above 0, or one for each block, as `model.soft` takes it.
+        tau: The temperature, above 0, or a sequence with one temperature per block, as for
+            `model.soft`.
 
     Raises:
         ArgumentError: If the model has a mask that is not causal.
@@ -44,13 +45,13 @@ def heads_from_tokens(
     n = model.n_tokens
     is_causal = bool(n > 1 and np.array_equal(model.allowed, np.tri(n, dtype=bool)))
     if not is_causal and not model.allowed.all():
-        raise ArgumentError("`model` must have no mask, or a causal one; it has another.")
+        raise ArgumentError("`model` must have no mask or a causal mask; its mask is not causal.")
     point = PointBatch.read("x", x, model.dim_in).rows
     if len(point) != 1:
-        raise ArgumentError(f"`x` must be one input; got {len(point)}.")
+        raise ArgumentError(f"`x` must be one input; got {len(point)} inputs.")
     taus = read_temperatures(tau, len(model.blocks), "block")
     if min(taus, default=1.0) <= 0.0:
-        raise ArgumentError("`tau` must be above 0: hard heads have no weights to measure.")
+        raise ArgumentError("`tau` must be above 0: hard heads have no attention weights.")
     layers = []
     states = token_states(model, point, taus)
     for block, state, heat in zip(model.blocks, states, taus, strict=True):

@@ -1,7 +1,7 @@
-r"""The weights of a transformer, in one shape for every family.
+r"""The weights of a transformer in a form that is common to all families.
 
-Vectors are rows: a layer computes $x W + b$. Heads are an axis of their own. Arrays keep the type
-they are stored in (float32, or float64), as views of what was read; computing is done in float64.
+Vectors are rows: a layer computes $x W + b$. Heads have their own axis. Arrays keep their stored
+type (float32 or float64) and are views of the data read; computations use float64.
 """
 
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ from hardmax.typing import AnyArray, BoolArray, FloatArray
 
 
 def product(x: FloatArray, weight: AnyArray) -> FloatArray:
-    """Multiply in float64; a weight of another type is converted first, which is quicker."""
+    """Multiply in float64; converting a weight of another type first is faster."""
     return np.asarray(np.matmul(x, weight.astype(np.float64, copy=False)))
 
 
@@ -26,8 +26,8 @@ class Linear:
     """An affine layer.
 
     Attributes:
-        weight: Shape `(n_in, n_out)`.
-        bias: Shape `(n_out,)`, or None.
+        weight: The matrix, shape `(n_in, n_out)`.
+        bias: The bias, shape `(n_out,)`, or None.
 
     Examples:
         >>> Linear(np.ones((2, 3)))(np.array([[1.0, 2.0]])).tolist()
@@ -41,7 +41,7 @@ class Linear:
     _repr_html_ = html_card
 
     def __call__(self, x: FloatArray) -> FloatArray:
-        """Apply it to rows, shape `(..., n_in)`."""
+        """Apply the layer to rows, shape `(..., n_in)`."""
         y = product(x, self.weight)
         return np.asarray(y if self.bias is None else y + self.bias)
 
@@ -54,7 +54,7 @@ class Norm:
     $\gamma x / \sqrt{\overline{x^2} + \epsilon}$.
 
     Attributes:
-        kind: Which of the two.
+        kind: `"layer"` or `"rms"`.
         scale: The $\gamma$, shape `(d,)`.
         shift: The $\beta$, shape `(d,)`, or None.
         epsilon: The $\epsilon$.
@@ -73,28 +73,28 @@ class Norm:
     _repr_html_ = html_card
 
     def __call__(self, x: FloatArray) -> FloatArray:
-        """Apply it to rows, shape `(..., d)`."""
+        """Normalise rows, shape `(..., d)`."""
         with np.errstate(over="ignore", invalid="ignore"):
             centred = x - x.mean(axis=-1, keepdims=True) if self.kind == "layer" else x
             size = np.sqrt((centred**2).mean(axis=-1, keepdims=True) + self.epsilon)
         if not (size > 0.0).all() or np.isinf(size).any():
-            raise NonFiniteError("`x` must have rows of a size above 0 that does not overflow.")
+            raise NonFiniteError("`x` must have rows whose size is above 0 and does not overflow.")
         y = centred / size * self.scale
         return np.asarray(y if self.shift is None else y + self.shift)
 
 
 def normed(norm: Norm | None, x: FloatArray) -> FloatArray:
-    """Apply a norm if there is one."""
+    """Apply a norm, if there is one."""
     return x if norm is None else norm(x)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Rotary:
-    r"""Rotary positions: pair $i$ turns by $n \theta_i$ at position $n$ (see `models.rotate`).
+    r"""Rotary positions: pair $i$ is rotated by $n \theta_i$ at position $n$ (see `models.rotate`).
 
     Attributes:
         frequencies: The $\theta_i$, shape `(d_k / 2,)`.
-        pairing: Which coordinates form a pair.
+        pairing: The convention for coordinate pairs, `"interleaved"` or `"halves"`.
 
     Examples:
         >>> Rotary(np.array([1.0]), "halves").frequencies.tolist()
@@ -108,7 +108,7 @@ class Rotary:
     _repr_html_ = html_card
 
     def __call__(self, vectors: FloatArray, positions: AnyArray) -> FloatArray:
-        """Turn vectors of shape `(..., n, d_k)`, row $n$ by its position."""
+        """Rotate vectors of shape `(..., n, d_k)`, row $n$ by its position."""
         angles = np.asarray(positions)[:, None] * self.frequencies
         half = len(self.frequencies)
         is_halves = self.pairing == "halves"
@@ -123,23 +123,24 @@ class Rotary:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class AttentionWeights:
-    r"""The heads of a layer; query head $h$ looks at key head $\lfloor h\,n_{kv}/n_{heads}\rfloor$.
+    r"""The heads of a layer; query head $h$ uses key head $\lfloor h\,n_{kv}/n_{heads}\rfloor$.
 
     Attributes:
-        query: Shape `(n_heads, d, d_k)`.
-        key: Shape `(n_kv_heads, d, d_k)`.
-        value: Shape `(n_kv_heads, d, d_v)`.
-        output: Shape `(n_heads, d_v, d)`.
-        query_bias: Shape `(n_heads, d_k)`, or None; the next two are alike.
-        key_bias: Shape `(n_kv_heads, d_k)`, or None.
-        value_bias: Shape `(n_kv_heads, d_v)`, or None.
-        output_bias: Shape `(d,)`, or None.
-        rotary: How queries and keys turn with their positions, if they do.
-        is_causal: Whether a token sees only those up to itself.
-        window: How many tokens it sees at most, itself included; None if all.
-        temperature: What scores are divided by.
-        query_norm: A norm of each query before it turns, or None.
-        key_norm: The same for keys.
+        query: The query weights, shape `(n_heads, d, d_k)`.
+        key: The key weights, shape `(n_kv_heads, d, d_k)`.
+        value: The value weights, shape `(n_kv_heads, d, d_v)`.
+        output: The output weights, shape `(n_heads, d_v, d)`.
+        query_bias: The query biases, shape `(n_heads, d_k)`, or None.
+        key_bias: The key biases, shape `(n_kv_heads, d_k)`, or None.
+        value_bias: The value biases, shape `(n_kv_heads, d_v)`, or None.
+        output_bias: The output bias of the layer, shape `(d,)`, or None.
+        rotary: The rotary positions of queries and keys, or None.
+        is_causal: Whether a token sees only tokens up to itself.
+        window: The maximum number of tokens that a token sees, including itself; None means no
+            limit.
+        temperature: The divisor of the scores.
+        query_norm: The norm of each query, applied before the rotation, or None.
+        key_norm: The norm of each key, applied before the rotation, or None.
 
     Examples:
         >>> eye = np.eye(2)[np.newaxis]
@@ -168,22 +169,22 @@ class AttentionWeights:
 
     @property
     def n_heads(self) -> int:
-        """How many heads ask."""
+        """The number of query heads."""
         return len(self.query)
 
     @property
     def n_kv_heads(self) -> int:
-        """How many heads of keys and values there are."""
+        """The number of heads of keys and values."""
         return len(self.key)
 
     @property
     def head_dim(self) -> int:
-        """The $d_k$."""
+        """The dimension $d_k$ of queries and keys."""
         return int(self.query.shape[2])
 
 
 def seen_keys(n: int, is_causal: bool, window: int | None) -> BoolArray:
-    """Mark which tokens (columns) a token (row) sees, shape `(n, n)`.
+    """Return the mask of the tokens (columns) that each token (row) sees, shape `(n, n)`.
 
     Examples:
         >>> seen_keys(3, True, 2).astype(int).tolist()
@@ -199,8 +200,8 @@ class MlpWeights:
     r"""The feed-forward part: $\sigma(x U) D$, or $(\sigma(x G) \odot x U) D$ with a gate.
 
     Attributes:
-        up: The $U$ with its bias.
-        down: The $D$ with its bias.
+        up: The $U$, with its bias.
+        down: The $D$, with its bias.
         gate: The $G$, or None.
         activation: The $\sigma$: `"relu"`, `"gelu"`, `"gelu_tanh"` or `"silu"`.
 
@@ -221,16 +222,16 @@ class MlpWeights:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class LayerWeights:
-    """One layer. Its norms stand before its parts, or after the sums with what came in.
+    """One layer: heads and a feed-forward part, with norms before them or after their sums.
 
     Attributes:
         attention: The heads.
         mlp: The feed-forward part.
-        attention_norm: The norm that belongs to the heads; None if there is none.
-        mlp_norm: The norm that belongs to the feed-forward part, or None.
-        norm_first: Whether they stand before.
-        is_parallel: Whether the feed-forward part reads what the heads read, and not what they
-            returned; norms stand first then.
+        attention_norm: The norm of the heads, or None.
+        mlp_norm: The norm of the feed-forward part, or None.
+        norm_first: Whether each norm comes before its part, not after its residual sum.
+        is_parallel: Whether the feed-forward part reads the input of the heads instead of their
+            output; norms then come first.
 
     Examples:
         >>> eye = np.eye(2)[np.newaxis]
@@ -255,14 +256,14 @@ class LayerWeights:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class EmbeddingWeights:
-    """How tokens become vectors: what is looked up is added, normalised and projected.
+    """The embedding: token, position and type vectors are added, then normalised and projected.
 
     Attributes:
-        tokens: Shape `(n_tokens, e)`.
-        positions: Shape `(n_positions, e)`, or None.
-        types: Shape `(n_types, e)`, or None.
-        norm: What follows, or None.
-        projection: What follows, to the width of the layers, or None.
+        tokens: The token vectors, shape `(n_tokens, e)`.
+        positions: The position vectors, shape `(n_positions, e)`, or None.
+        types: The vectors of token types, shape `(n_types, e)`, or None.
+        norm: The norm applied to the sum, or None.
+        projection: The map to the width of the layers, applied last, or None.
         first_position: The row of `positions` that belongs to the first token.
 
     Examples:
@@ -283,19 +284,19 @@ class EmbeddingWeights:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class TransformerWeights:
-    """A trained transformer, as `load_checkpoint` returns it.
+    """A trained transformer, as returned by `load_checkpoint`.
 
     Attributes:
         family: `"gpt2"`, `"gpt_neo"`, `"gpt_neox"`, `"opt"`, `"bert"`, `"roberta"`, `"electra"`,
             `"distilbert"`, `"albert"`, `"llama"`, `"gemma"`, `"torch"` or `"compiled"`.
-        layers: The layers in order; those that share weights share arrays.
-        embedding: How tokens become vectors; None if the file does not say.
-        final_norm: The norm behind the last layer, or None.
-        unembedding: The scores of tokens, shape `(d, n_tokens)`, or None.
-        config: What is known besides the weights, as the files name it.
-        unused: The names of tensors that belong to none of these, as a pooler does.
-        assumed: What neither tensors nor configuration say and others may have differently, such
-            as `norm_first = False`.
+        layers: The layers, in order; layers with shared weights share arrays.
+        embedding: The embedding of tokens; None if the file has none.
+        final_norm: The norm after the last layer, or None.
+        unembedding: The map from vectors to token scores, shape `(d, n_tokens)`, or None.
+        config: The configuration, with the names used in the files.
+        unused: The names of tensors that belong to no part of the model, such as those of a pooler.
+        assumed: Settings that are assumed because neither tensors nor configuration specify them,
+            such as `norm_first = False`.
 
     Examples:
         >>> d = 4

@@ -1,10 +1,11 @@
-r"""Activations that are maxima: what stands between the layers of a network, as it is.
+r"""Activations as maxima: the piecewise linear functions between the layers of a network.
 
-A continuous piecewise linear function of one number is made of maxima of affine functions, one
-after another: $\mathrm{clip}(z) = -\max(-\max(z, l), -h)$, a leaky ReLU is $\max(z, az)$, and
-$-\max(-z, -az)$ where $a > 1$. An `Activation` lists them in stages, each a few maxima for each
-channel, to be added. Nothing is rounded, so a network of such activations is a network of maxima
-(`layered_networks`). Whatever is not piecewise linear, or jumps, has no such list and is refused.
+A continuous piecewise linear function of one variable is a composition of maxima of affine
+functions: $\mathrm{clip}(z) = -\max(-\max(z, l), -h)$; a leaky ReLU is $\max(z, az)$, or
+$-\max(-z, -az)$ if $a > 1$. An `Activation` lists these maxima in stages; each stage is a sum of a
+few maxima per channel. Nothing is rounded, so a network with such activations is a network of
+maxima (`layered_networks`). Functions that are not piecewise linear, or not continuous, are
+refused.
 """
 
 import re
@@ -20,7 +21,7 @@ from hardmax.typing import ArrayLike
 
 @dataclass(frozen=True)
 class MaxUnit:
-    r"""A signed maximum $\sigma \max_k (\alpha_k z + \gamma_k)$ of one number.
+    r"""A signed maximum $\sigma \max_k (\alpha_k z + \gamma_k)$ of one variable.
 
     Attributes:
         sign: The $\sigma$, 1.0 or -1.0.
@@ -38,17 +39,17 @@ class MaxUnit:
 
 
 Stage = tuple[tuple[MaxUnit, ...], ...]
-"""For each channel (or once, for all of them alike) the units whose sum the channel becomes."""
+"""The units whose sum each channel becomes; one entry per channel, or one for all channels."""
 
 
 @dataclass(frozen=True)
 class Activation:
-    """A continuous piecewise linear function of each number of a vector.
+    """A continuous piecewise linear function, applied to each entry of a vector.
 
     Attributes:
-        name: How it is written, such as `leaky_relu(0.2)`; `read_activation` reads it back but for
-            the slopes of a `prelu` with several.
-        stages: What is done, one after another; none for the identity.
+        name: The notation, such as `leaky_relu(0.2)`. `read_activation` accepts it, except for a
+            `prelu` with several slopes.
+        stages: The stages, in order; empty for the identity.
 
     Examples:
         >>> read_activation("relu6")
@@ -70,12 +71,12 @@ class Activation:
 
     @property
     def n_channels(self) -> int | None:
-        """How many numbers it acts on; None if any number of them, each in the same way."""
+        """The number of channels; None if the activation treats any number of them alike."""
         sizes = {len(stage) for stage in self.stages if len(stage) != 1}
         return max(sizes, default=None)
 
     def refuse_other_sizes(self, n: int) -> None:
-        """Raise if it does not act on vectors of `n` numbers."""
+        """Raise if the activation cannot be applied to vectors of length `n`."""
         if self.n_channels not in (None, n):
             raise ShapeMismatchError(
                 f"`{self.name}` must have one slope, or one for each of the {n} channels; got "
@@ -103,7 +104,7 @@ def leaky_relu(slope: float = 0.01) -> Activation:
 
 
 def prelu(slopes: ArrayLike) -> Activation:
-    """Return leaky ReLUs with learned slopes: one number, or one for each channel `(n,)`."""
+    """Return leaky ReLUs with learned slopes: one number, or one per channel with shape `(n,)`."""
     given = Sizes().floats("slopes", [slopes] if _is_number(slopes) else slopes, ("n_channels",))
     units: Stage = tuple((_leaky(float(slope)),) for slope in given)
     size = _spelled(float(given[0])) if len(given) == 1 else f"{len(given)} slopes"
@@ -114,9 +115,9 @@ def clip(low: float | None, high: float | None, name: str | None = None) -> Acti
     r"""Return $\min(\max(z, l), h)$, in this order, as torch and ONNX do it.
 
     Args:
-        low: The $l$, finite; None or $-\infty$ for none.
-        high: The $h$, finite; None or $\infty$ for none.
-        name: How to write it, if not as `clip(low, high)`.
+        low: The $l$, finite; None or $-\infty$ for no lower limit.
+        high: The $h$, finite; None or $\infty$ for no upper limit.
+        name: The notation, if not `clip(low, high)`.
     """
     least = number("low", -float("inf") if low is None else low, infinity="negative")
     most = number("high", float("inf") if high is None else high, infinity="positive")
@@ -129,7 +130,7 @@ def clip(low: float | None, high: float | None, name: str | None = None) -> Acti
 
 
 def hard_tanh(low: float = -1.0, high: float = 1.0) -> Activation:
-    """Return `clip` under the name torch has for it."""
+    """Return `clip` under its name in torch."""
     plain = (low, high) == (-1.0, 1.0)
     return clip(low, high, "hardtanh" if plain else f"hardtanh({_spelled(low)}, {_spelled(high)})")
 
@@ -159,7 +160,7 @@ JUMPING = frozenset(["hardshrink", "heaviside", "sign", "step", "round", "floor"
 
 
 def refusal(name: str) -> str | None:
-    """Say why an activation of this name cannot be a network of maxima; None if nothing is known.
+    """Return the reason why an activation of this name is not a network of maxima, if known.
 
     Examples:
         >>> refusal("GELU")
@@ -175,17 +176,18 @@ def refusal(name: str) -> str | None:
 def read_activation(value: Any, name: str = "activations") -> Activation:
     """Read an activation from a word such as `relu`, `leaky_relu(0.2)` or `hardtanh(-1, 1)`.
 
-    The words: `identity` (also `none`, `linear`), `relu`, `leaky_relu(slope)`, `prelu(slope)`,
-    `abs`, `relu6`, `hardtanh(low, high)`, `clip(low, high)`, `softshrink(threshold)`,
-    `hardsigmoid(alpha, beta)`. Numbers that may be left out are those of torch.
+    The words are `identity` (also `none`, `linear`), `relu`, `leaky_relu(slope)`, `prelu(slope)`,
+    `abs`, `relu6`, `hardtanh(low, high)`, `clip(low, high)`, `softshrink(threshold)` and
+    `hardsigmoid(alpha, beta)`. Optional numbers default to those of torch.
 
     Args:
-        value: The word, or an `Activation`, which is returned.
-        name: The argument, for messages.
+        value: The word, or an `Activation`, which is returned unchanged.
+        name: The name of the argument, for messages.
 
     Raises:
-        ArgumentError: If it is no such word; the message says whether it is not piecewise linear.
-        DtypeError: If it is no word at all.
+        ArgumentError: If the word is unknown; the message says if the function is not piecewise
+            linear.
+        DtypeError: If `value` is not a word.
 
     Examples:
         >>> read_activation("hardtanh(-1, 2)"), read_activation("leaky_relu")

@@ -1,10 +1,9 @@
-r"""Networks of affine layers and piecewise linear activations, as networks of maxima, unrounded.
+r"""Networks of affine layers and piecewise linear activations as exact networks of maxima.
 
-Layers come one after another. An affine map waits until it meets an activation, and is written into
-the forms of its maxima where all products and sums are float64 numbers; where one is not (a slope
-of 0.01 times a weight has more digits than a float64), the map becomes a layer of its own, of
-maxima of one form, and the next layer starts from its outputs. So the result is the network that
-was given, in every bit.
+An affine map is combined with the activation after it: it is written into the forms of the maxima
+if all products and sums are float64 numbers. Otherwise (a slope of 0.01 times a weight has more
+digits than a float64) the map becomes a separate layer of maxima with one form each, and the next
+layer starts from its outputs. The result therefore computes exactly the given function.
 """
 
 from collections.abc import Sequence
@@ -38,20 +37,20 @@ class _Layer:
 def network_of(
     steps: Sequence[Step], limit: SizeLimit | None = None
 ) -> ReluNetwork | MaxoutNetwork:
-    """Return the network that applies affine maps and activations one after another, exactly.
+    """Return the exact network of a sequence of affine maps and activations.
 
     Args:
-        steps: The maps and activations, at least one map.
-        limit: The limit on what its matrices may take, for steps that come from a file.
+        steps: The maps and activations, with at least one map.
+        limit: The limit on the memory of its matrices, for steps that come from a file.
 
     Returns:
-        A `ReluNetwork` if every activation is a ReLU and no two maps that would have to be
-        multiplied out stand side by side; a `MaxoutNetwork` otherwise.
+        A `ReluNetwork` if every activation is a ReLU and no two adjacent maps would have to be
+        multiplied; otherwise a `MaxoutNetwork`.
 
     Raises:
         ArgumentError: If there is no affine map.
         ShapeMismatchError: If the sizes do not fit.
-        SizeLimitError: If its matrices would take more than `limit` has left.
+        SizeLimitError: If its matrices would take more memory than `limit` has left.
 
     Examples:
         >>> from hardmax.models import read_activation
@@ -76,8 +75,8 @@ def network_of(
         if isinstance(step, AffineMap):
             if step.dim_in != pending.dim_out:
                 raise ShapeMismatchError(
-                    f"a layer must take the {pending.dim_out} outputs of the one before; got one "
-                    f"of shape {step.weight.shape}."
+                    f"a layer must take the {pending.dim_out} outputs of the previous layer; got "
+                    f"one of shape {step.weight.shape}."
                 )
             count(pending.weight.size, pending.dim_in * step.dim_out)
             composed = _composed(pending, step)

@@ -1,8 +1,8 @@
 """Layers of state dicts: matrices and biases by name, in the order in which they are applied.
 
-A state dict has tensors such as `0.weight`, `0.bias`, `2.weight`. It says nothing about what stands
-between its layers, and a file does not keep the order of its tensors: layers go by the numbers in
-their names and by their shapes, and where both together leave a choice it is refused.
+A state dict has tensors such as `0.weight`, `0.bias`, `2.weight`. It does not contain the
+activations, and a file does not preserve the order of its tensors. Layers are ordered by the
+numbers in their names and by their shapes; if both together are ambiguous, the file is refused.
 """
 
 import os
@@ -107,16 +107,16 @@ class StateDict:
         ]
 
     def activations(self, stated: Any, last: Any) -> list[Activation]:
-        """Say what stands after each layer: as stated, or a ReLU after each but the last.
+        """Return the activation after each layer: as stated, or a ReLU after each but the last.
 
         Args:
             stated: One activation for all layers but the last, or one for each; `prelu` takes its
-                slopes from the tensors. None if nothing was stated.
-            last: What stands after the last layer, or None.
+                slopes from the tensors. None if no activation was stated.
+            last: The activation after the last layer, or None.
 
         Raises:
-            RecordFormatError: If the tensors speak against what was assumed or stated.
-            ArgumentError: If the activations are not those of so many layers.
+            RecordFormatError: If the tensors contradict the assumed or stated activations.
+            ArgumentError: If the number of activations does not match the number of layers.
         """
         n = len(self.names)
         if stated is None and last is None:
@@ -124,8 +124,8 @@ class StateDict:
             return read_activations([*["relu"] * (n - 1), "identity"], None, n)
         if stated is None and n > 1:
             raise ArgumentError(
-                "`activations` must be given beside `last_activation`: a state dict does not say "
-                "what stands between its layers."
+                "`last_activation` requires `activations`: a state dict does not contain the "
+                "activations between its layers."
             )
         items = [last] if stated is None else activation_items(stated)
         if len(items) == 1 < n and _is_filed_prelu(items[0]):

@@ -1,7 +1,7 @@
-r"""Building networks of any shape, operation by operation.
+r"""Construction of networks of any shape, operation by operation.
 
-A signal is an array of slots with the shape of the tensor it stands for, without the batch. What
-only moves numbers (`reshape`, `transpose`, slices, `concatenate`) is done to that array.
+A signal is an array of slots with the shape of its tensor, without the batch axis. Operations that
+only move numbers (`reshape`, `transpose`, slices, `concatenate`) are applied to this array.
 """
 
 from collections.abc import Callable, Sequence
@@ -28,7 +28,7 @@ from hardmax.typing import FloatArray, IntArray
 Signal = IntArray
 _MOST_SLOTS = 1 << 27
 _FEW_CHANNELS = 4
-"""Convolutions of so few channels to so few are kept as sparse rows."""
+"""Convolutions with at most this many input and output channels are stored as sparse rows."""
 # What is counted, in bytes: the arrays of a node and those that are used while it is made.
 _NODE_BYTES = 1 << 14
 _SLOT_BYTES = 64
@@ -39,11 +39,11 @@ _NO_LIMIT = 1 << 62
 
 
 class GraphBuilder:
-    """Collects the nodes of a `GraphNetwork`.
+    """A builder that collects the nodes of a `GraphNetwork`.
 
     Attributes:
-        notes: What was rounded or left off, in words.
-        limit: What the nodes have taken so far, and the limit, which readers of files set.
+        notes: Messages about numbers that were rounded and parts that were omitted.
+        limit: The memory used by the nodes so far and its limit, which the readers of files set.
 
     Examples:
         >>> build = GraphBuilder()
@@ -70,20 +70,22 @@ class GraphBuilder:
         return card(repr(self), {"notes": self.notes})
 
     def input(self, shape: Sequence[int]) -> Signal:
-        """Return the input, of a shape without the batch."""
+        """Add the input, with a shape without the batch axis, and return its signal."""
         if self._input_shape is not None:
-            raise ArgumentError("a network must have one input; got another.")
+            raise ArgumentError("A network must have exactly one input; got a second one.")
         self._input_shape = tuple(int(n) for n in shape)
         if not all(n > 0 for n in self._input_shape):
-            raise ShapeMismatchError(f"an input must have a shape; got {self._input_shape}.")
+            raise ShapeMismatchError(
+                f"The input must have entries; its shape is {self._input_shape}."
+            )
         return self._take(prod(self._input_shape)).reshape(self._input_shape)
 
     def finish(self, output: Signal) -> GraphNetwork:
-        """Return the network with the given output, without nodes that do not lead to it."""
+        """Return the network with the given output, without nodes that do not affect it."""
         if self._input_shape is None:
-            raise ArgumentError("a network must have an input; got none.")
+            raise ArgumentError("A network must have an input; call `input` first.")
         if not output.size:
-            raise ShapeMismatchError(f"an output must have entries; its shape is {output.shape}.")
+            raise ShapeMismatchError(f"The output must have entries; its shape is {output.shape}.")
         needed = np.zeros(self._n_slots, dtype=np.bool_)
         needed[output.ravel()] = True
         kept = []
@@ -94,9 +96,10 @@ class GraphBuilder:
         return _renumbered(self._input_shape, output, kept[::-1], tuple(self.notes))
 
     def chain(self, output: Signal) -> list[Step] | None:
-        """The affine maps and activations that lead from the input to a signal, one after another.
+        """Return the sequence of affine maps and activations from the input to a signal.
 
-        None if the signal is computed in another way: by a convolution, from two signals.
+        None if the signal is computed in another way, for example by a convolution or from two
+        signals.
         """
         steps: list[Step] = []
         slots = output.ravel()
@@ -130,12 +133,14 @@ class GraphBuilder:
         sides = kernel.shape[2:]
         if x.ndim != kernel.ndim - 1 or x.shape[0] != kernel.shape[1] * groups:
             raise ShapeMismatchError(
-                f"a kernel of shape {kernel.shape} in {groups} groups does not fit a signal of "
+                f"A kernel of shape {kernel.shape} in {groups} groups does not fit a signal of "
                 f"shape {x.shape}."
             )
         n_out, n_in = kernel.shape[0] // groups, kernel.shape[1]
         if kernel.shape[0] % groups:
-            raise ShapeMismatchError(f"{kernel.shape[0]} channels do not fit {groups} groups.")
+            raise ShapeMismatchError(
+                f"{kernel.shape[0]} channels cannot be split into {groups} groups."
+            )
         total = kernel.shape[0]
         n_places = prod(sides) * prod(count_windows(x.shape[1:], sides, strides, pads, dilations))
         self.limit.take((_WEIGHT_BYTES + 8 * groups) * n_places + _WEIGHT_BYTES * kernel.size)
@@ -195,12 +200,12 @@ class GraphBuilder:
         matrix = _floats(matrix)
         if matrix.ndim != 2 or x.ndim < 1 or x.shape[-1] != len(matrix):
             raise ShapeMismatchError(
-                f"a matrix of shape {matrix.shape} does not fit a signal of shape {x.shape}."
+                f"A matrix of shape {matrix.shape} does not fit a signal of shape {x.shape}."
             )
         n_in, n_out = matrix.shape
         if not x.size or not n_out:
             raise ShapeMismatchError(
-                f"a matrix of shape {matrix.shape} and a signal of shape {x.shape} have no entries."
+                f"A matrix of shape {matrix.shape} and a signal of shape {x.shape} have no entries."
             )
         self.limit.take(_SLOT_BYTES * (x.size + x.size // n_in * n_out))
         rows = x.reshape(-1, n_in)
@@ -223,7 +228,7 @@ class GraphBuilder:
         return self._made(x, lambda: AffineMap(matrix, offsets), result)
 
     def scale(self, x: Signal, factors: Any, shifts: Any = 0.0, name: str = "scale") -> Signal:
-        """Return `x * factors + shifts`, entry by entry, of arrays that broadcast."""
+        """Return `x * factors + shifts` entry by entry; the arrays are broadcast."""
         factor, shift = _floats(factors), _floats(shifts)
         shape = np.broadcast_shapes(x.shape, factor.shape, shift.shape)
         self._count_rows(prod(shape), prod(shape))
@@ -240,7 +245,7 @@ class GraphBuilder:
         return AffineMap(np.diag(factors), shifts)
 
     def add(self, x: Signal, y: Signal, factor: float = 1.0, name: str = "sum") -> Signal:
-        """Return `x + factor * y` of two signals that broadcast."""
+        """Return `x + factor * y`; the two signals are broadcast."""
         shape = np.broadcast_shapes(x.shape, y.shape)
         self._count_rows(prod(shape), 2 * prod(shape))
         columns = np.stack([np.broadcast_to(part, shape).ravel() for part in (x, y)], axis=1)
@@ -248,11 +253,11 @@ class GraphBuilder:
         return self._sparse(columns, weights, np.zeros(len(columns)), name).reshape(shape)
 
     def combine(self, columns: IntArray, weights: FloatArray, name: str = "sum") -> Signal:
-        """Return sums of weights times slots, shape `(n_rows, n_entries)`; slots -1 for none."""
+        """Return weighted sums of slots, shape `(n_rows, n_entries)`; slot -1 means no entry."""
         return self._sparse(columns, weights, np.zeros(len(columns)), name)
 
     def constant(self, values: Any, name: str = "constant") -> Signal:
-        """Return a signal that is the same whatever goes in."""
+        """Return a signal that does not depend on the input."""
         array = _floats(values)
         self._count_rows(array.size, 0)
         none = np.empty((array.size, 0), dtype=np.int64)
@@ -266,9 +271,9 @@ class GraphBuilder:
         return self.maximum(columns, slopes, np.zeros(columns.shape), name=name).reshape(x.shape)
 
     def activate(self, x: Signal, activation: Activation, name: str = "") -> Signal:
-        """Apply an activation that is made of maxima; channels are the first axis, or the last.
+        """Apply an activation that is made of maxima to each entry.
 
-        Slopes of a `prelu` belong to the first axis of a signal with several axes.
+        If the activation has one slope per channel, the channels are the first axis of the signal.
         """
         label, result = name or activation.name, x
         for stage in activation.stages:
@@ -303,7 +308,7 @@ class GraphBuilder:
         return self._sparse(columns, np.ones(columns.shape), np.zeros(x.size), name)
 
     def larger(self, x: Signal, y: Signal, sign: float = 1.0, name: str = "max") -> Signal:
-        """Return the larger of two signals that broadcast; for `sign` -1 the smaller."""
+        """Return the maximum of two signals, which are broadcast; the minimum if `sign` is -1."""
         shape = np.broadcast_shapes(x.shape, y.shape)
         self._count_rows(prod(shape), 2 * prod(shape))
         columns = np.stack([np.broadcast_to(part, shape).ravel() for part in (x, y)], axis=1)
@@ -322,7 +327,7 @@ class GraphBuilder:
         dilations: Sequence[int] = (),
         name: str = "max_pool",
     ) -> Signal:
-        """Return the largest entry in each window of a signal `(C, *sizes)`."""
+        """Return the maximum over each window of a signal `(C, *sizes)`."""
         shape, columns = self._windows(x, sides, strides or tuple(sides), pads, dilations)
         slopes = np.where(columns < 0, 0.0, 1.0)
         slots = self.maximum(columns, slopes, np.zeros(columns.shape), name=name, is_padded=True)
@@ -338,7 +343,7 @@ class GraphBuilder:
         counts_padding: bool = False,
         name: str = "average_pool",
     ) -> Signal:
-        """Return the mean over each window of a signal `(C, *sizes)`, with rounded quotients."""
+        """Return the mean over each window of a signal `(C, *sizes)`; quotients are rounded."""
         shape, columns = self._windows(x, sides, strides or tuple(sides), pads, ())
         counts = (columns >= 0).sum(axis=1, keepdims=True)
         if counts_padding:
@@ -348,7 +353,7 @@ class GraphBuilder:
     def mean(
         self, x: Signal, axes: Sequence[int], name: str = "mean", *, keeps_axes: bool = True
     ) -> Signal:
-        """Return the mean over some axes, which are left with one entry or dropped."""
+        """Return the mean over some axes, which are kept with one entry or dropped."""
         self._count_rows(x.size, x.size)
         columns, shape = _rows_along(x, axes, keeps_axes=keeps_axes)
         counts = np.full((len(columns), 1), columns.shape[1])
@@ -357,7 +362,7 @@ class GraphBuilder:
     def total(
         self, x: Signal, axes: Sequence[int], name: str = "total", *, keeps_axes: bool = True
     ) -> Signal:
-        """Return the sum over some axes, which are left with one entry or dropped."""
+        """Return the sum over some axes, which are kept with one entry or dropped."""
         self._count_rows(x.size, x.size)
         columns, shape = _rows_along(x, axes, keeps_axes=keeps_axes)
         return self.combine(columns, np.ones(columns.shape), name).reshape(shape)
@@ -403,18 +408,18 @@ class GraphBuilder:
         """Return `sign` times the largest of `slopes * slots + offsets` in each row.
 
         Args:
-            columns: Slots, shape `(n_rows, n_entries)`; -1 for a constant.
-            slopes: Shape `(n_rows, n_entries)`.
-            offsets: Shape `(n_rows, n_entries)`.
-            sign: 1.0, or -1.0 for minima of the opposite.
-            name: What it is called.
+            columns: The slots, shape `(n_rows, n_entries)`; -1 for a constant.
+            slopes: The slopes, shape `(n_rows, n_entries)`.
+            offsets: The offsets, shape `(n_rows, n_entries)`.
+            sign: 1.0, or -1.0 for the negative of a maximum, such as a minimum of negated entries.
+            name: The name of the operation.
             is_padded: Whether -1 means that there is no entry.
 
-        A maximum of plain maxima is one maximum: the entries of the inner ones take their place.
+        A maximum of plain maxima becomes a single maximum of the entries of the inner ones.
         """
         is_there = columns >= 0 if is_padded else np.ones(columns.shape, dtype=np.bool_)
         if not is_there.any(axis=1).all():
-            raise ArgumentError("a window must cover at least one entry.")
+            raise ArgumentError("A window must cover at least one entry.")
         order = _by_slots(columns)
         flat = self._flattened(columns[order], slopes[order], offsets[order], is_there[order], sign)
         slots = self._take(len(columns))
@@ -470,7 +475,7 @@ class GraphBuilder:
         return at if is_made.all() else None
 
     def pad(self, x: Signal, pads: Sequence[tuple[int, int]], value: float = 0.0) -> Signal:
-        """Put constants around a signal, `(before, after)` of each axis; negative ones cut."""
+        """Pad a signal with constants, `(before, after)` on each axis; negative numbers crop."""
         cut = tuple(
             slice(max(0, -a), n - max(0, -b)) for (a, b), n in zip(pads, x.shape, strict=True)
         )
@@ -488,7 +493,7 @@ class GraphBuilder:
         return x.reshape(-1)
 
     def note(self, text: str) -> None:
-        """Say once that something was rounded or left off."""
+        """Record, once, that something was rounded or omitted."""
         if text not in self.notes:
             self.notes.append(text)
 

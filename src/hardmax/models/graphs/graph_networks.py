@@ -1,12 +1,12 @@
-r"""Networks of any shape: convolutions, residual connections, pools, as a graph of slots.
+r"""Networks of any shape (with convolutions, residual connections, pooling) as a graph of slots.
 
-Every number a network computes has a slot. The input has the first ones; each node writes slots of
-its own from slots before it, so the nodes are in topological order and any directed graph can be
-written down. Reshaping, slicing and joining are bookkeeping of slots and cost nothing. Convolutions
-stay what they are: a kernel, and for each output the places it is laid on.
+Every number that a network computes has a slot. The first slots belong to the input. Each node
+writes its own slots and reads earlier ones, so the nodes are in topological order, and any directed
+acyclic graph can be represented. Reshaping, slicing and joining only change slot indices and cost
+nothing. Convolutions are stored as a kernel and, for each output, the positions it is applied to.
 
-All weights are float64 numbers as stored; nothing is multiplied out, so the network is the one that
-was given, exactly, but for what `notes` say was rounded when it was read.
+All weights are float64 numbers as stored; no products are formed. The network is therefore exactly
+the original, except for roundings on reading that are listed in `notes`.
 """
 
 from dataclasses import dataclass
@@ -23,11 +23,11 @@ from hardmax.models.argmax import AffineMap, ArgmaxLayer, ArgmaxNetwork
 from hardmax.typing import ArrayLike, BoolArray, FloatArray, IntArray
 
 _MOST_EXPANDED = 1 << 24
-"""How many weights a network may have that is written out as dense matrices."""
+"""The maximum number of weights when a network is expanded to dense matrices."""
 _MOST_VALUES = 1 << 22
-"""How many values are held at once while points are evaluated."""
+"""The maximum number of values in memory while points are evaluated."""
 _MOST_SLOTS = 2**31 - 1
-"""Slots, and the entries of a node, are counted by 32 bits in the compiled code."""
+"""Slots, and the entries of a node, are counted with 32 bits in the compiled code."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,13 +35,13 @@ class BlockMap:
     r"""A convolution or a matrix: $y_{rk} = b_k + \sum_{tc} K_{tck}\, z_{p(r,t) + c}$.
 
     Attributes:
-        name: What it was called.
-        taps: The $p(r, t)$, the first slot of the channels under each tap, -1 for padding: shape
+        name: The name of the operation.
+        taps: The $p(r, t)$, the first slot of the channels under each tap, -1 for padding; shape
             `(n_rows, n_taps)`.
         kernel: The $K$, shape `(n_taps, n_channels, n_columns)`.
         bias: The $b$, shape `(n_columns,)`.
         first: The slot of $y_{00}$; $y_{rk}$ has the slot `first + r * stride + k`.
-        stride: How far rows are apart.
+        stride: The distance between the first slots of consecutive rows.
 
     Examples:
         >>> from hardmax.models import GraphBuilder
@@ -64,18 +64,18 @@ class BlockMap:
 
     @property
     def slots(self) -> IntArray:
-        """The slots it writes, shape `(n_rows, n_columns)`."""
+        """The slots that the node writes, shape `(n_rows, n_columns)`."""
         rows = self.first + self.stride * np.arange(len(self.taps))
         return np.asarray(rows[:, np.newaxis] + np.arange(len(self.bias)))
 
     @property
     def read_slots(self) -> IntArray:
-        """The slots it reads, each once."""
+        """The distinct slots that the node reads."""
         bases = _distinct(self.taps)
         return _distinct(bases[:, np.newaxis] + np.arange(self.kernel.shape[1]))
 
     def apply(self, values: FloatArray) -> None:
-        """Write its slots, given `values` of all slots, shape `(n_slots, n_points)`."""
+        """Compute the node's slots in `values`, shape `(n_slots, n_points)`."""
         n_channels = self.kernel.shape[1]
         out = np.zeros((len(self.taps), len(self.bias), values.shape[1]))
         out += self.bias[:, np.newaxis]
@@ -91,8 +91,9 @@ class SparseMap:
     r"""Sums $y_r = b_r + \sum_j w_j z_{s_j}$ over the entries `starts[r] <= j < starts[r + 1]`.
 
     Attributes:
-        name: What it was called.
-        starts: Where the entries of each row begin, shape `(n_rows + 1,)`.
+        name: The name of the operation.
+        starts: The index of the first entry of each row, then the number of entries; shape
+            `(n_rows + 1,)`.
         columns: The slots $s_j$.
         weights: The $w_j$.
         bias: The $b_r$, shape `(n_rows,)`.
@@ -119,16 +120,16 @@ class SparseMap:
 
     @property
     def slots(self) -> IntArray:
-        """The slots it writes, shape `(n_rows,)`."""
+        """The slots that the node writes, shape `(n_rows,)`."""
         return self.first + np.arange(len(self.bias))
 
     @property
     def read_slots(self) -> IntArray:
-        """The slots it reads, each once."""
+        """The distinct slots that the node reads."""
         return _distinct(self.columns)
 
     def apply(self, values: FloatArray) -> None:
-        """Write its slots, given `values` of all slots, shape `(n_slots, n_points)`."""
+        """Compute the node's slots in `values`, shape `(n_slots, n_points)`."""
         out = np.repeat(self.bias[:, np.newaxis], values.shape[1], axis=1)
         rows = np.repeat(np.arange(len(self.bias)), np.diff(self.starts))
         np.add.at(out, rows, self.weights[:, np.newaxis] * values[self.columns])
@@ -139,12 +140,14 @@ class SparseMap:
 class Maxima:
     r"""Groups of forms: $y_g = \sigma \max_j (\alpha_j z_{s_j} + \gamma_j)$, $j$ in the group.
 
-    A ReLU unit is a group of the entries 0 and $z$, a max pool one of the places under its window.
+    A ReLU unit is a group of the two entries 0 and $z$; a max pool has one entry for each position
+    in its window.
 
     Attributes:
-        name: What it was called.
-        starts: Where the entries of each group begin, shape `(n_groups + 1,)`.
-        columns: The slots $s_j$, -1 where an entry is a constant.
+        name: The name of the operation.
+        starts: The index of the first entry of each group, then the number of entries; shape
+            `(n_groups + 1,)`.
+        columns: The slots $s_j$, -1 for entries that are constants.
         slopes: The $\alpha_j$, 0 for constants.
         offsets: The $\gamma_j$.
         sign: The $\sigma$, 1.0 or -1.0.
@@ -171,21 +174,21 @@ class Maxima:
 
     @property
     def n_groups(self) -> int:
-        """How many maxima there are."""
+        """The number of maxima."""
         return len(self.starts) - 1
 
     @property
     def slots(self) -> IntArray:
-        """The slots it writes, shape `(n_groups,)`."""
+        """The slots that the node writes, shape `(n_groups,)`."""
         return self.first + np.arange(self.n_groups)
 
     @property
     def read_slots(self) -> IntArray:
-        """The slots it reads, each once."""
+        """The distinct slots that the node reads."""
         return _distinct(self.columns)
 
     def apply(self, values: FloatArray) -> None:
-        """Write its slots, given `values` of all slots, shape `(n_slots, n_points)`."""
+        """Compute the node's slots in `values`, shape `(n_slots, n_points)`."""
         scores = self.slopes[:, np.newaxis] * values[self.columns] + self.offsets[:, np.newaxis]
         values[self.slots] = self.sign * np.maximum.reduceat(scores, self.starts[:-1])
 
@@ -197,18 +200,18 @@ Node = BlockMap | SparseMap | Maxima
 class GraphNetwork:
     r"""A piecewise linear network whose nodes form a directed graph.
 
-    Made by `load_onnx`, `from_torch` and `GraphBuilder`. On a segment or a planar slice,
-    `enumerate_regions` finds its cells exactly, and `cell_at` the one cell around a point, with
-    convolutions as they are. A small network is also an argmax network (`network`), for which
-    everything in this library works.
+    `load_onnx`, `from_torch` and `GraphBuilder` return such networks. On a segment or a planar
+    slice, `enumerate_regions` finds the cells exactly, and `cell_at` finds the cell around a point,
+    in any dimension; both keep convolutions in sparse form. A small network is also available as an
+    argmax network (`network`), which the whole library accepts.
 
     Attributes:
-        input_shape: The shape of an input, without the batch.
-        output_shape: The shape of an output.
-        nodes: What is computed, in order.
-        n_slots: How many numbers that are, the inputs included.
+        input_shape: The shape of an input, without the batch axis.
+        output_shape: The shape of an output, without the batch axis.
+        nodes: The nodes, in topological order.
+        n_slots: The number of slots, including the inputs.
         outputs: The slots of the output, shape `(dim_out,)`.
-        notes: What was left off or rounded when it was read.
+        notes: The parts that were omitted or rounded on reading.
 
     Examples:
         >>> from hardmax.models import GraphBuilder
@@ -236,8 +239,8 @@ class GraphNetwork:
         n, dim_in = self.n_slots, self.dim_in
         if not 0 < dim_in <= n <= _MOST_SLOTS:
             raise ArgumentError(
-                f"`n_slots` must be at least the {dim_in} of the input and at most {_MOST_SLOTS}; "
-                f"got {n}."
+                f"`n_slots` must be at least the input dimension {dim_in} and at most "
+                f"{_MOST_SLOTS}; got {n}."
             )
         is_written = np.zeros(n, dtype=np.bool_)
         is_written[:dim_in] = True
@@ -253,27 +256,27 @@ class GraphNetwork:
 
     @property
     def dim_in(self) -> int:
-        """How many numbers go in."""
+        """The dimension of the input."""
         return prod(self.input_shape)
 
     @property
     def dim_out(self) -> int:
-        """How many numbers come out."""
+        """The dimension of the output."""
         return len(self.outputs)
 
     @property
     def maxima(self) -> list[Maxima]:
-        """The nodes that decide something, in order."""
+        """The nodes that are maxima, in order."""
         return [node for node in self.nodes if isinstance(node, Maxima)]
 
     @property
     def n_groups(self) -> int:
-        """How many maxima there are: the entries of a signature."""
+        """The number of maxima, which is the length of a signature."""
         return sum(node.n_groups for node in self.maxima)
 
     @property
     def n_parameters(self) -> int:
-        """How many weights and biases are stored."""
+        """The number of stored weights and biases."""
         total = 0
         for node in self.nodes:
             if isinstance(node, BlockMap):
@@ -286,10 +289,10 @@ class GraphNetwork:
         """Evaluate the network in floats.
 
         Args:
-            x: One input, flat or of the shape `input_shape`, or a batch of them.
+            x: One input, flat or with shape `input_shape`, or a batch of inputs.
 
         Returns:
-            Shape `(dim_out,)`, or `(n_points, dim_out)` for a batch.
+            The output, shape `(dim_out,)`, or `(n_points, dim_out)` for a batch.
         """
         points, is_batch = self.read_points(x)
         step = max(1, _MOST_VALUES // self.n_slots)
@@ -298,15 +301,15 @@ class GraphNetwork:
         return values if is_batch else values[0]
 
     def read_points(self, x: Any) -> tuple[FloatArray, bool]:
-        """Return inputs as rows, and whether they were a batch."""
+        """Return inputs as rows, and whether they are a batch."""
         array = floats_any_shape("x", x)
         if array.shape in ((self.dim_in,), self.input_shape):
             return array.reshape(1, -1), False
         if array.shape[1:] in ((self.dim_in,), self.input_shape):
             return array.reshape(len(array), -1), True
         raise ShapeMismatchError(
-            f"`x` must have shape {self.input_shape} or ({self.dim_in},), or be a batch of such; "
-            f"got {array.shape}."
+            f"`x` must have shape {self.input_shape} or ({self.dim_in},), or be a batch of such "
+            f"inputs; got {array.shape}."
         )
 
     def _values(self, points: FloatArray) -> FloatArray:
@@ -319,20 +322,20 @@ class GraphNetwork:
 
     @cached_property
     def network(self) -> ArgmaxNetwork:
-        """The same network with dense matrices, if it is small: each node one layer.
+        """The network with dense matrices, one layer per node; only for small networks.
 
-        The stream holds all slots, and a node adds what it writes; a node without decisions is a
-        layer of groups of one form, so nothing is multiplied out.
+        The stream holds all slots, and each node adds the slots it writes. A node without decisions
+        is a layer of groups with one form each, so no products of weights are formed.
 
         Raises:
-            ShapeMismatchError: If there would be too many weights.
+            ShapeMismatchError: If the dense matrices would have too many weights.
         """
         size = self.n_slots * sum(node.slots.size for node in self.nodes)
         if size > _MOST_EXPANDED:
             raise ShapeMismatchError(
-                f"`model` must have at most {_MOST_EXPANDED:,} weights to be written out as dense "
-                f"matrices; it would have {size:,}. On segments and planar slices "
-                "`enumerate_regions` takes it as it is, and `cell_at` at any point."
+                f"`model` is too large for dense matrices: they would have {size:,} weights, and "
+                f"the limit is {_MOST_EXPANDED:,}. `enumerate_regions` on segments and planar "
+                "slices, and `cell_at`, need no dense matrices."
             )
         embedding = np.zeros((self.dim_in, self.n_slots))
         embedding[:, : self.dim_in] = np.eye(self.dim_in)
@@ -353,9 +356,9 @@ def _distinct(slots: IntArray) -> IntArray:
 
 
 def _check_node(node: Node, name: str, is_written: BoolArray) -> None:
-    """Check that a node fits the slots written before it, and mark its own as written.
+    """Check that a node only reads slots written before it, and mark its own slots as written.
 
-    No numbers of a caller are added or subtracted before they are known to be small.
+    Numbers from the caller are only added or subtracted once they are known to be small.
     """
     sizes, n_slots = Sizes(), len(is_written)
     if isinstance(node, BlockMap):
@@ -374,7 +377,7 @@ def _check_node(node: Node, name: str, is_written: BoolArray) -> None:
         sizes.floats(f"{name}.{weights}", getattr(node, weights), ("n_entries",), nonempty=())
         bias = sizes.floats(f"{name}.{biases}", getattr(node, biases), (n_bias,))
         n_rows, n_columns, stride = len(starts) - 1, 1, 1
-        # A maximum has an entry, and may be a constant; a row of a sum may have none.
+        # A maximum has at least one entry, possibly a constant; a row of a sum may have none.
         is_sum = isinstance(node, SparseMap)
         rises = starts[:-1] <= starts[1:] if is_sum else starts[:-1] < starts[1:]
         is_possible = (
@@ -389,12 +392,13 @@ def _check_node(node: Node, name: str, is_written: BoolArray) -> None:
     last = first + (n_rows - 1) * stride + n_columns - 1
     if not (is_possible and n_rows > 0 and first >= 0 and stride > 0 and last < n_slots):
         raise ArgumentError(
-            f"`{name}` must read and write slots below {n_slots}, and `starts` must rise from 0 "
-            f"to the number of entries; got first {first}, stride {stride}, {n_rows} rows."
+            f"`{name}` must read and write slots below {n_slots}, and `starts` must increase from "
+            f"0 to the number of entries; got first {first}, stride {stride}, {n_rows} rows."
         )
     if not is_written[node.read_slots].all() or is_written[node.slots].any():
         raise ArgumentError(
-            f"`{name}` must read the input or earlier nodes, and write slots of its own."
+            f"`{name}` must read only the input or earlier nodes, and write slots that no other "
+            "node writes."
         )
     is_written[node.slots] = True
 

@@ -1,4 +1,4 @@
-"""ONNX files as networks of any shape: every node becomes operations on slots."""
+"""ONNX files as networks of any shape: every node becomes a few operations on slots."""
 
 import os
 from collections.abc import Callable, Iterator, Sequence
@@ -60,26 +60,26 @@ def load_onnx(
 ) -> GraphNetwork:
     """Read a piecewise linear network of any shape from an ONNX file.
 
-    Read are `Gemm`, `MatMul`, `Conv`, `BatchNormalization`, the activations that are maxima
-    (`Relu`, `LeakyRelu`, `PRelu`, `Clip`, `Abs`, `HardSigmoid`, `Shrink`), `Max`, `Min`, `MaxPool`,
-    averages, sums of any tensors (residual connections), sums, products and quotients with
-    constants, and all that only moves numbers. A `Softmax` at the end is left off, as `notes` say.
-    Nothing is run, and no other package is needed.
+    Supported: `Gemm`, `MatMul`, `Conv`, `BatchNormalization`, the activations that are maxima
+        (`Relu`, `LeakyRelu`, `PRelu`, `Clip`, `Abs`, `HardSigmoid`, `Shrink`), `Max`, `Min`,
+        `MaxPool`, averages, sums of any tensors (residual connections), sums, products and
+        quotients with constants, and operations that only move numbers. A final `Softmax` is
+        omitted, and `notes` says so. Nothing is executed, and no other package is needed.
 
     Args:
         path: The file.
-        input_shape: The shape of one input without the batch, where the file leaves it open.
-        output: The name of a tensor or of a node to stop at; None for the output of the graph.
-        max_bytes: The most memory that reading may take, by a count that is made before anything is
-            allocated. None for 256 MiB, and 128 bytes for each byte of the file.
+        input_shape: The shape of one input without the batch axis, if the file leaves it open.
+        output: The name of a tensor or node to stop at; None means the output of the graph.
+        max_bytes: The maximum memory for reading, estimated before anything is allocated. None
+            means 256 MiB plus 128 bytes for each byte of the file.
 
     Returns:
-        The network, its weights as stored. What had to be rounded (the factor of a batch
-        normalisation, an average over nine) is in its `notes`.
+        The network, with its weights as stored. Its `notes` list the numbers that had to be rounded
+        (such as the factor of a batch normalisation, or an average over nine).
 
     Raises:
         RecordFormatError: If the file is damaged, or a node is not piecewise linear; the message
-            names it, and what can still be asked.
+            names the node and the last tensor that can be read.
 
     Examples:
         >>> import tempfile
@@ -102,21 +102,21 @@ def load_onnx(
 def from_onnx(
     path: str | os.PathLike[str], *, max_bytes: int | None = None
 ) -> ReluNetwork | MaxoutNetwork | GraphNetwork:
-    """Read a network from an ONNX file: layers of matrices one after another as such.
+    """Read a network from an ONNX file, as a network of dense layers if it is a chain of them.
 
     Args:
         path: The file.
-        max_bytes: The most memory that reading may take (see `load_onnx`).
+        max_bytes: The maximum memory for reading (see `load_onnx`).
 
     Returns:
-        A `ReluNetwork` or `MaxoutNetwork` if the graph is a chain of matrices, sums and products
-        with constants and activations that are maxima, nothing was left off or rounded, and its
-        dense matrices stay within `max_bytes`: it computes the same function. Otherwise what
-        `load_onnx` returns.
+        A `ReluNetwork` or `MaxoutNetwork` that computes the same function, if the graph is a chain
+        of matrices, sums and products with constants, and activations that are maxima, nothing was
+        omitted or rounded, and the dense matrices stay within `max_bytes`. Otherwise the result of
+        `load_onnx`.
 
     Raises:
         RecordFormatError: If the file is damaged, or a node is not piecewise linear; the message
-            names it.
+            names the node.
 
     Examples:
         >>> import tempfile

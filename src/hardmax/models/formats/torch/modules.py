@@ -1,7 +1,7 @@
-r"""Models from and to `torch.nn` modules. torch is imported only when a function here is called.
+r"""Conversion of models from and to `torch.nn` modules. torch is only imported by a call.
 
-Weights of float32 and narrower convert to float64 exactly, so a network read from torch is the one
-torch stores; only the rounding of its arithmetic differs.
+Weights of float32 and narrower types convert to float64 exactly, so a network read from torch has
+exactly the weights that torch stores; only the rounding of its arithmetic differs.
 """
 
 import io
@@ -49,42 +49,44 @@ def from_torch(
 ) -> "ReluNetwork | MaxoutNetwork | HardTransformer | GraphNetwork":
     r"""Read a model from `torch.nn` modules.
 
-    A `Sequential` of `Linear` and `ReLU` (nested ones, `Identity` and `Dropout` included) is a
-    `ReluNetwork`, also if it ends with a `ReLU`. With other activations that are maxima
-    (`LeakyReLU`, `PReLU`, `RReLU`, `Hardtanh`, `ReLU6`, `Softshrink`, `abs`, `clamp`) it is a
-    `MaxoutNetwork` that computes the same function, unrounded; what is not piecewise linear is
-    refused by name. A module with a `forward` of its own is followed from its input to its output,
-    a scripted module is read without being run.
+    A `Sequential` of `Linear` and `ReLU` becomes a `ReluNetwork`; it may be nested, contain
+    `Identity` and `Dropout`, and end with a `ReLU`. With other activations that are maxima
+    (`LeakyReLU`, `PReLU`, `RReLU`, `Hardtanh`, `ReLU6`, `Softshrink`, `abs`, `clamp`) it becomes a
+    `MaxoutNetwork` that computes the same function, without rounding. Layers that are not piecewise
+    linear are refused by name. A module with its own `forward` is traced from its input to its
+    output; a scripted module is parsed without being executed.
 
-    A container (a list, `ModuleList` or `Sequential`) with a `MultiheadAttention` is
-    a `HardTransformer`: every attention starts a block that looks at the tokens of `memory`, and a
-    `Linear`, `ReLU`, `Linear` after it is the block's feed-forward part. Keys and values are the
-    projected tokens in float64. torch divides scores by $\sqrt{d_k}$: its output is
-    `model.soft(x, model.blocks[0].heads[0].standard_temperature)`. Dropout is that of evaluation:
-    none.
+    A container (a list, `ModuleList` or `Sequential`) with a `MultiheadAttention` becomes a
+    `HardTransformer`. Every attention starts a block with the tokens of `memory` as its memory, and
+    a `Linear`, `ReLU`, `Linear` after it is the block's feed-forward part. Keys and values are the
+    projected tokens in float64. torch divides scores by $\sqrt{d_k}$, so its output is
+    `model.soft(x, model.blocks[0].heads[0].standard_temperature)`. Modules are read in evaluation
+    mode, without Dropout.
 
-    Any other module that `torch.export` can follow is read as a `GraphNetwork`: convolutions, batch
-    normalisation, residual connections, pools, as it is evaluated. That takes the shape of one
-    input. It is found where the module determines it: by a first `Linear`, or by convolutions if
-    square images of only one size fit a later layer. Otherwise the message ends with the line to
-    write.
+    Any other module that `torch.export` can trace becomes a `GraphNetwork`, in evaluation mode:
+    convolutions, batch normalisation, residual connections and pooling. This requires the shape of
+    one input. The shape is inferred if the module determines it, by a first `Linear`, or by
+    convolutions if a later layer fits square images of only one size. Otherwise the message ends
+    with the line to write.
 
     Args:
-        module: The module, or a list of modules; or the path of a file that `torch.jit.save` or
-            `torch.save` wrote, which is read without torch and without running it (see
-            `load_model`).
-        memory: The tokens every attention looks at, shape `(n_tokens, d)`; needed if there is one.
+        module: The module, or a list of modules; or the path of a file from `torch.jit.save` or
+            `torch.save`, which is read without torch and without executing it (see `load_model`).
+        memory: The tokens that every attention attends to, shape `(n_tokens, d)`; required if there
+            is an attention.
         attention_residual: Whether the blocks add their input to the attention output.
-        ffn_residual: Whether they add it to the feed-forward output.
-        input_shape: The shape of one input without the batch. If given, the module is read as a
-            `GraphNetwork`, layers one after another too.
+        ffn_residual: Whether the blocks add the input of the feed-forward part to its output.
+        input_shape: The shape of one input without the batch axis. If given, the module is read as
+            a `GraphNetwork` even if it is a sequence of layers.
         output: The name of an operation to stop at.
-        state: A state dict of the module, or the path of one, to read in place of its own weights.
+        state: A state dict of the module, or its path, to read instead of the module's own weights.
 
     Raises:
         MissingExtraError: If torch is not installed.
-        DtypeError: If a module is none of these; the message names the layer and the reason.
-        ArgumentError: If the modules come in another order, or `memory` is missing or superfluous.
+        DtypeError: If a module is of none of these kinds; the message names the layer and the
+            reason.
+        ArgumentError: If the modules come in another order, or if `memory` is missing or
+            superfluous.
 
     Examples:
         >>> import torch  # doctest: +SKIP
@@ -103,11 +105,11 @@ def from_torch(
         module = _with_state(torch, module, state)
     if memory is not None:
         if input_shape is not None or output is not None:
-            raise ArgumentError("`memory` must be None beside `input_shape` and `output`; got one.")
+            raise ArgumentError("`memory` must be None with `input_shape` or `output`.")
         return _transformer(torch, module, memory, attention_residual, ffn_residual)
     if isinstance(module, torch.jit.ScriptModule):
         if output is not None:
-            raise ArgumentError("`output` must be None for a scripted module; got one.")
+            raise ArgumentError("`output` must be None for a scripted module.")
         content = io.BytesIO(module.save_to_buffer())
         return script_network(content, input_shape, _LINE, max_bytes=_NO_LIMIT)
     if input_shape is not None:
@@ -125,12 +127,12 @@ def from_torch(
 
 
 _NO_LIMIT = 1 << 62
-"""A module in memory is the caller's own."""
+"""The size limit for modules in memory, which the caller trusts."""
 _LINE = "hm.from_torch(module, input_shape={shape})"
 
 
 def _layers(torch: Any, module: Any) -> ReluNetwork | MaxoutNetwork:
-    """Read layers that come one after another."""
+    """Read a sequence of layers."""
     steps = [
         step
         for place, part in flat_modules(torch, module)
@@ -146,7 +148,7 @@ def _layers(torch: Any, module: Any) -> ReluNetwork | MaxoutNetwork:
 def _graph_of_found_shape(
     torch: Any, module: Any, output: str | None, reason: HardmaxError | None
 ) -> GraphNetwork:
-    """Read a module as a network of any shape, if it determines the shape of its input."""
+    """Read a module as a network of any shape, if it determines its input shape."""
     if not isinstance(module, torch.nn.Module):
         raise DtypeError("`module` must be a torch.nn module beside `output`; got a list.")
     found = module_input_shape(torch, module)
@@ -206,16 +208,16 @@ def to_torch(
     r"""Return a model as a `torch.nn` module in float64.
 
     A `ReluNetwork` becomes a `Sequential` of `Linear` and `ReLU`. A `HardTransformer` becomes a
-    module that computes `model.soft(x, tau)`, its weights and memories as trainable parameters.
+    module that computes `model.soft(x, tau)`; its weights and memories are trainable parameters.
 
     Args:
-        model: The model, or the path of its file. A `Block` is a transformer of one block.
-        tau: For a `HardTransformer`, the temperature, above 0, or one for each block. None means
-            $\sqrt{d_k}$ for each head, as usual.
+        model: The model, or the path of its file. A `Block` is a transformer with one block.
+        tau: For a `HardTransformer`, the temperature, above 0, or a sequence with one temperature
+            per block. None means the usual $\sqrt{d_k}$ for each head.
 
     Raises:
         MissingExtraError: If torch is not installed.
-        DtypeError: If `model` is something else.
+        DtypeError: If `model` has another type.
 
     Examples:
         >>> to_torch(ReluNetwork([[[1.0, -1.0]], [[1.0], [1.0]]]))  # doctest: +SKIP
@@ -264,7 +266,7 @@ def _refuse_beside_path(**given: Any) -> None:
 
 
 def _unwrapped(module: Any) -> Any:
-    """The module inside `torch.compile`, `DataParallel` and such."""
+    """Return the module inside wrappers such as `torch.compile` and `DataParallel`."""
     wrappers = {"OptimizedModule": "_orig_mod", "DataParallel": "module"}
     wrappers |= dict.fromkeys(("DistributedDataParallel", "AveragedModel"), "module")
     while type(module).__module__.startswith("torch.") and type(module).__name__ in wrappers:
@@ -276,17 +278,18 @@ def _refuse_unreadable(torch: Any, module: Any) -> None:
     """Refuse what has another way in, or none, with the line to write."""
     if isinstance(module, Mapping):
         raise DtypeError(
-            "`module` must be a torch.nn module; got a state dict, which does not say how its "
-            "layers are connected. Build the module and write hm.from_torch(net, state=state_dict)."
+            "`module` must be a torch.nn module; got a state dict, which does not contain the "
+            "connections of its layers. Build the module and write hm.from_torch(net, "
+            "state=state_dict)."
         )
     if isinstance(module, type) and issubclass(module, torch.nn.Module):
         raise DtypeError(
-            f"`module` must be a torch.nn module; got the class {module.__name__}. Make one of it: "
-            f"hm.from_torch({module.__name__}(...))."
+            f"`module` must be a torch.nn module; got the class {module.__name__}. Create an "
+            f"instance: hm.from_torch({module.__name__}(...))."
         )
     if type(module).__name__ == "ExportedProgram":
         raise DtypeError(
-            "`module` must be a torch.nn module; got an ExportedProgram. Read the module that it "
+            "`module` must be a torch.nn module; got an ExportedProgram. Pass the module that it "
             "was exported from."
         )
     if isinstance(module, list | tuple | torch.nn.Module):
@@ -298,28 +301,28 @@ def _refuse_unreadable(torch: Any, module: Any) -> None:
 
 
 def _refuse_without_weights(torch: Any, module: Any) -> None:
-    """Refuse modules whose weights are not there, or not the numbers that they compute with."""
+    """Refuse modules whose weights are missing, or are not the numbers that they compute with."""
     if not isinstance(module, torch.nn.Module):
         return
     for place, part in module.named_modules():
         at = f"`module`: {f'`{place}`, ' if place else ''}{type(part).__name__}"
         if ".quantized" in type(part).__module__ or ".qat" in type(part).__module__:
             raise DtypeError(
-                f"{at} is quantised: it rounds its input to integers, so it jumps. Read the module "
-                "from before it was quantised."
+                f"{at} is quantised: it rounds its input to integers, so it is discontinuous. Read "
+                "the module from before the quantisation."
             )
         lazy = torch.nn.parameter.UninitializedParameter
         own = list(part.parameters(recurse=False))
         if any(isinstance(parameter, lazy) for parameter in own):
             raise DtypeError(
-                f"{at} has no weights yet. Run the module once on an input, and read it then."
+                f"{at} has no weights yet. Run the module once on an input before reading it."
             )
         if any(parameter.is_meta for parameter in own):
             raise DtypeError(f"{at} is on the device meta, without weights. Load them first.")
 
 
 def _refuse_attention(torch: Any, module: Any) -> None:
-    """Refuse attentions without tokens to look at, with the line to write."""
+    """Refuse attentions without a memory, with the line to write."""
     nn = torch.nn
     layers = [part for _, part in flat_modules(torch, module)]
     direct = [part for part in layers if isinstance(part, nn.MultiheadAttention)]
@@ -354,7 +357,7 @@ def _with_state(torch: Any, module: Any, state: Any) -> Any:
     """Return a copy of a module with other weights."""
     if not isinstance(module, torch.nn.Module) or isinstance(module, torch.jit.ScriptModule):
         raise DtypeError(
-            f"`module` must be a torch.nn.Module beside `state`; got {type(module).__name__}."
+            f"`module` must be a torch.nn.Module if `state` is given; got {type(module).__name__}."
         )
     tensors = read_state_dict(state) if isinstance(state, str | os.PathLike) else state
     copied = evaluated_copy(torch, module)
@@ -368,12 +371,12 @@ def _with_state(torch: Any, module: Any, state: Any) -> Any:
 
 
 def _silent(torch: Any) -> tuple[Any, ...]:
-    """Layers that do nothing when a model is evaluated."""
+    """Return the types of layers that do nothing in evaluation mode."""
     return (torch.nn.Identity, torch.nn.Dropout)
 
 
 def _blocks(torch: Any, parts: list[Any]) -> Iterator[tuple[Any, list[Any]]]:
-    """Cut the layers into attentions, each with what follows it."""
+    """Split the layers into attentions, each with the layers after it."""
     starts = [i for i, p in enumerate(parts) if isinstance(p, torch.nn.MultiheadAttention)]
     if starts[0] != 0:
         raise ArgumentError(
