@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hardmax.models.heads import AttentionHead
-from hardmax.models.scores import rounded_quotients
+from hardmax.models.scores import round_quotients
 from tests.models.test_heads import heads_and_points
 from tests.reference import attention
 
@@ -99,7 +99,7 @@ def test_the_largest_score_is_rounded_within_its_radius(case):
 def test_quotients_are_rounded_once(exponent):
     integers = np.array([0, 1, -3, 2**70 + 1, -(3**90)], dtype=object)
     for divisor in (1.0, 3.0, 0.1, 1e-300):
-        got = rounded_quotients(integers, exponent, divisor)
+        got = round_quotients(integers, exponent, divisor)
         for integer, value in zip(integers, got, strict=True):
             exact = integer * Fraction(2) ** exponent / Fraction(divisor)
             try:

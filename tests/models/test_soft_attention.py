@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from hardmax.errors import NonFiniteError
 from hardmax.models.heads import AttentionHead
-from hardmax.models.soft_attention import covariance_factor, log_sums, normalised_weights
+from hardmax.models.soft_attention import covariance_factor, log_sums, normalise_weights
 from tests.models.test_heads import COINCIDE_ONLY_ROUNDED, MODERATE, heads_and_points, small_head
 from tests.reference import attention
 from tests.strategies import SMALL
@@ -240,7 +240,7 @@ def test_the_output_is_within_its_bound_of_the_winning_value(case, tau):
 
 def test_covariances_agree_with_numpy():
     rng = np.random.default_rng(8)
-    weights, vectors = normalised_weights(-rng.exponential(size=(1, 6)))[0], rng.normal(size=(6, 3))
+    weights, vectors = normalise_weights(-rng.exponential(size=(1, 6)))[0], rng.normal(size=(6, 3))
     factor = covariance_factor(weights, vectors, int(weights.argmax()), 2.0)
     expected = np.cov(vectors.T, aweights=weights, ddof=0) / 2.0
     np.testing.assert_allclose(factor.T @ factor, expected, rtol=1e-12)

@@ -16,7 +16,7 @@ from hardmax.errors import ArgumentError
 from hardmax.geometry.domains import Box, Line, Segment, WholeSpace
 from hardmax.models.evaluation import forward
 from hardmax.models.networks import MaxoutNetwork, ReluNetwork
-from hardmax.models.tokens.networks import Combination, Symbols, combined
+from hardmax.models.tokens.networks import Combination, Symbols, combine
 from hardmax.models.tokens.transformers import TokenBlock, TokenHead, TokenTransformer
 from hardmax.models.transformers import FeedForward
 from hardmax.regions.engines import enumerate_regions
@@ -130,8 +130,8 @@ def test_a_constant_function_has_no_decisions():
 def test_pairs_of_units_that_cancel_are_no_decision():
     symbols = Symbols.of(Box([-1.0], [1.0]))
     x = Combination(((0, Fraction(1)),))
-    on, off = symbols.rectified(x), symbols.rectified(-x)
-    assert combined([(Fraction(1), on), (Fraction(-1), off)]) == x
+    on, off = symbols.rectify(x), symbols.rectify(-x)
+    assert combine([(Fraction(1), on), (Fraction(-1), off)]) == x
     assert len(symbols.decisions) == 1
     assert symbols.range(on) == (0, 1)
 

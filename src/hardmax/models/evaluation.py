@@ -50,7 +50,7 @@ def forward(network: ArgmaxNetwork, x: ArrayLike) -> FloatArray:
     output = np.empty((len(batch.rows), network.dim_out))
     for chunk in chunks(network, len(batch.rows)):
         points = batch.rows[chunk]
-        output[chunk], is_open = _rounded_outputs(network, points)
+        output[chunk], is_open = _evaluate_in_floats(network, points)
         open_ = np.flatnonzero(is_open)
         output[chunk][open_] = exact_pass(network, points[open_]).rounded_output()
     return batch.unpack(output)
@@ -188,7 +188,7 @@ def read_temperatures(tau: float | Sequence[float], n: int, what: str) -> list[f
     return [float(t) for t in np.broadcast_to(taus, (n,))]
 
 
-def _rounded_outputs(network: ArgmaxNetwork, points: FloatArray) -> tuple[FloatArray, BoolArray]:
+def _evaluate_in_floats(network: ArgmaxNetwork, points: FloatArray) -> tuple[FloatArray, BoolArray]:
     """Evaluate in floats, and return the mask of the points that floats leave open."""
     if is_continuous(network):
         return plain_pass(network, points)

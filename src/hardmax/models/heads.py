@@ -12,12 +12,12 @@ from hardmax.errors import ArgumentError, EmptyInputError, NonFiniteError
 from hardmax.exact.dyadic import scaled_integers
 from hardmax.exact.forms import AffineForms
 from hardmax.models.points import Array, PointBatch
-from hardmax.models.scores import ScoreMap, rounded_quotients
+from hardmax.models.scores import ScoreMap, round_quotients
 from hardmax.models.soft_attention import (
+    check_derivatives,
     covariance_factor,
-    derivatives_within_range,
     log_sums,
-    normalised_weights,
+    normalise_weights,
     uniform_weights,
 )
 from hardmax.typing import BoolArray, FloatArray, IntArray
@@ -324,7 +324,7 @@ class AttentionHead:
             with np.errstate(over="ignore", invalid="ignore", under="ignore"):
                 root = factor @ self.query_weight.T
                 hessians[i] = root.T @ root
-        return batch.unpack(derivatives_within_range(hessians, tau))
+        return batch.unpack(check_derivatives(hessians, tau))
 
     def jacobian(self, x: FloatArray, tau: float) -> FloatArray:
         r"""Compute the derivative of `soft`, $\frac1\tau W_O^\top \mathrm{Cov}_p(v, k) W_Q^\top$.
@@ -348,7 +348,7 @@ class AttentionHead:
             with np.errstate(over="ignore", invalid="ignore", under="ignore"):
                 slopes = keys_factor @ self.query_weight.T
                 jacobians[i] = (values_factor @ self.output_weight).T @ slopes
-        return batch.unpack(derivatives_within_range(jacobians, tau))
+        return batch.unpack(check_derivatives(jacobians, tau))
 
     def _points(self, x: FloatArray) -> PointBatch:
         return PointBatch.read("x", x, self.dim)
@@ -357,12 +357,12 @@ class AttentionHead:
         """Return the attention weights of the unmasked keys."""
         if tau == 0.0:
             return uniform_weights(self.score_map.tied_winners(points))
-        return normalised_weights(self.score_map.log_weights(points, tau).logs)
+        return normalise_weights(self.score_map.log_weights(points, tau).logs)
 
     def _mean_value(self, members: IntArray) -> FloatArray:
         """Return the mean of some values, rounded once, so that equal values have an exact mean."""
         exact = scaled_integers(self.values[members])
-        return rounded_quotients(exact.integers.sum(axis=0), exact.exponent, float(len(members)))
+        return round_quotients(exact.integers.sum(axis=0), exact.exponent, float(len(members)))
 
     def _spread(self, unmasked: Array, fill: float | bool) -> Array:
         whole = np.full((len(unmasked), self.n_keys), fill, dtype=unmasked.dtype)

@@ -197,8 +197,8 @@ class ScoreMap:
         if len(open_):
             exact = self.exact(points[open_])
             below = exact.integers - exact.integers.max(axis=1, keepdims=True)
-            scores[open_] = rounded_quotients(exact.integers, exact.exponent, unit)
-            gaps[open_] = rounded_quotients(below, exact.exponent, unit)
+            scores[open_] = round_quotients(exact.integers, exact.exponent, unit)
+            gaps[open_] = round_quotients(below, exact.exponent, unit)
         return ScaledScores(scores, gaps)
 
     def largest(self, points: FloatArray) -> FloatArray:
@@ -209,7 +209,7 @@ class ScoreMap:
             largest[chunk] = values.max(axis=1)
             lost = np.flatnonzero(~np.isfinite(radii).all(axis=1))
             scores = self.exact(points[chunk][lost])
-            largest[chunk][lost] = rounded_quotients(
+            largest[chunk][lost] = round_quotients(
                 scores.integers.max(axis=1), scores.exponent, 1.0
             )
         return largest
@@ -273,17 +273,17 @@ class ScoreMap:
             scores = self.exact(points[open_])
             best = scores.integers.max(axis=1)
             gaps_exact = scores.integers - best[:, None]
-            logs[open_] = rounded_quotients(gaps_exact, scores.exponent, tau)
-            largest[open_] = rounded_quotients(best, scores.exponent, 1.0)
+            logs[open_] = round_quotients(gaps_exact, scores.exponent, tau)
+            largest[open_] = round_quotients(best, scores.exponent, 1.0)
             error[open_] = 746 * 2.0**-52
         return LogWeights(logs, largest, error)
 
 
-def rounded_quotients(integers: WideArray, exponent: int, divisor: float) -> FloatArray:
+def round_quotients(integers: WideArray, exponent: int, divisor: float) -> FloatArray:
     """Return integers times 2**exponent over a positive float, each rounded once.
 
     Examples:
-        >>> rounded_quotients(np.array([3, -(2**2000)], dtype=object), -1, 3.0).tolist()
+        >>> round_quotients(np.array([3, -(2**2000)], dtype=object), -1, 3.0).tolist()
         [0.5, -inf]
     """
     scaled = scaled_integers(np.array([divisor]))

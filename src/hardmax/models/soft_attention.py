@@ -17,14 +17,14 @@ from hardmax.errors import NonFiniteError
 from hardmax.typing import BoolArray, FloatArray
 
 
-def normalised_weights(logs: FloatArray) -> FloatArray:
+def normalise_weights(logs: FloatArray) -> FloatArray:
     r"""Return $e^{t_j} / \sum_l e^{t_l}$ for each row $t$ with maximum 0.
 
     Args:
         logs: The $t$, shape `(n_points, n_keys)`; entries may be $-\infty$.
 
     Examples:
-        >>> normalised_weights(np.array([[0.0, 0.0, -np.inf], [-1e300, 0.0, -1e4]])).tolist()
+        >>> normalise_weights(np.array([[0.0, 0.0, -np.inf], [-1e300, 0.0, -1e4]])).tolist()
         [[0.5, 0.5, 0.0], [0.0, 1.0, 0.0]]
     """
     with np.errstate(under="ignore"):
@@ -82,7 +82,7 @@ def covariance_factor(
         return np.asarray(np.ldexp(factor, exponents))
 
 
-def derivatives_within_range(derivatives: FloatArray, tau: float) -> FloatArray:
+def check_derivatives(derivatives: FloatArray, tau: float) -> FloatArray:
     """Raise if a derivative `(n_points, ...)` has overflowed; the message names the temperature."""
     if not np.isfinite(derivatives).all():
         point = int(np.argwhere(~np.isfinite(derivatives))[0, 0])

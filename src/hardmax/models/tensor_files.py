@@ -154,7 +154,7 @@ def _view(data: memoryview, kind: str, shape: tuple[int, ...]) -> AnyArray:
     if not flat.flags.aligned:
         flat = flat.copy()
     try:
-        return (widened(flat) if kind == "BF16" else flat).reshape(shape)
+        return (widen_bfloat16(flat) if kind == "BF16" else flat).reshape(shape)
     except ValueError as error:  # Sizes of an empty tensor can be beyond those of NumPy.
         raise RecordFormatError(f"a tensor has the shape {shape!s:.100}: {error}") from None
 
@@ -176,11 +176,11 @@ def _check_layout(text: str) -> None:
         raise RecordFormatError("the header must begin with a brace")
 
 
-def widened(array: AnyArray) -> AnyArray:
+def widen_bfloat16(array: AnyArray) -> AnyArray:
     """Convert bfloat16 numbers, given as uint16, to float32, whose upper half they are.
 
     Examples:
-        >>> widened(np.array([0x3F80, 0xC000], dtype=np.uint16)).tolist()
+        >>> widen_bfloat16(np.array([0x3F80, 0xC000], dtype=np.uint16)).tolist()
         [1.0, -2.0]
     """
     return (array.astype(np.uint32) << 16).view(np.float32)

@@ -309,19 +309,19 @@ def attention_layer(heads: Sequence[AttentionHead], *, residual: bool) -> Argmax
     n_read, width = layout["reads"].shape[1], len(outputs[0])
     if shapes.count(shapes[0]) < len(shapes):
         width = max(map(len, outputs))
-        keys = [_widened(key, n_read) for key in keys]
-        values = [_widened(value, width) for value in values]
-        outputs = [_widened(output.T, width).T for output in outputs]
+        keys = [_pad_columns(key, n_read) for key in keys]
+        values = [_pad_columns(value, width) for value in values]
+        outputs = [_pad_columns(output.T, width).T for output in outputs]
     is_biased = any([head.logit_bias is not None for head in heads])
     query_weight = np.concatenate([head.query_weight for head in heads], axis=1)
     query_weight.setflags(write=False)
     return ArgmaxLayer.trusted(
         layout,
-        query=AffineMap.trusted(query_weight, _joined([head.query_offsets for head in heads])),
-        slopes=_joined(keys),
-        offsets=_joined([h.unmasked_bias for h in heads]) if is_biased else layout["gains"],
-        values=_joined(values),
-        output=AffineMap.trusted(_joined(outputs), zeros(outputs[0].shape[1])),
+        query=AffineMap.trusted(query_weight, _concatenate([head.query_offsets for head in heads])),
+        slopes=_concatenate(keys),
+        offsets=_concatenate([h.unmasked_bias for h in heads]) if is_biased else layout["gains"],
+        values=_concatenate(values),
+        output=AffineMap.trusted(_concatenate(outputs), zeros(outputs[0].shape[1])),
         residual=residual,
         kind=HEADS,
     )
@@ -347,13 +347,13 @@ def _side_by_side(shapes: tuple[tuple[int, int, int], ...]) -> dict[str, Any]:
     return layout
 
 
-def _widened(rows: FloatArray, width: int) -> FloatArray:
+def _pad_columns(rows: FloatArray, width: int) -> FloatArray:
     """Append columns of zeros."""
     n_more = width - rows.shape[1]
     return np.pad(rows, ((0, 0), (0, n_more))) if n_more else rows
 
 
-def _joined(arrays: list[FloatArray]) -> FloatArray:
+def _concatenate(arrays: list[FloatArray]) -> FloatArray:
     """Concatenate the rows of arrays, read-only; much faster than numpy for small arrays."""
     shape = sum(map(len, arrays)), *arrays[0].shape[1:]
     return np.ndarray(shape, np.float64, bytes_of(arrays, b""))

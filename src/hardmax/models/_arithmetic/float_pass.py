@@ -23,7 +23,7 @@ from hardmax.models._arithmetic.form_scores import enclosed_scores
 from hardmax.models._arithmetic.layers import ENCLOSED, evaluate
 from hardmax.models._arithmetic.recomposition import chart_forms, layer_scores
 from hardmax.models.argmax import AffineMap, ArgmaxLayer, ArgmaxNetwork, Place
-from hardmax.models.soft_attention import normalised_weights
+from hardmax.models.soft_attention import normalise_weights
 from hardmax.typing import BoolArray, FloatArray, IntArray
 
 _LARGEST_LOG_ERROR = 0.25
@@ -276,7 +276,7 @@ def _softened(bundle: FormBundle, scores: Enclosed, tau: float, marks: _Marks) -
     logs = np.where(np.isnan(logs), 0.0, logs) + np.log(bundle.copies)
     logs -= logs.max(axis=2, keepdims=True)
     n_points, n_heads, k = logs.shape
-    weights = normalised_weights(logs.reshape(n_points * n_heads, k)).reshape(logs.shape)
+    weights = normalise_weights(logs.reshape(n_points * n_heads, k)).reshape(logs.shape)
     rest = np.where(weights == weights.max(axis=2, keepdims=True), 0.0, weights).sum(axis=2)
     shared = np.minimum(2.0 * np.maximum(rest, 1.0 - weights.max(axis=2)), 0.5)
     with np.errstate(over="ignore", invalid="ignore"):

@@ -18,7 +18,7 @@ import numpy as np
 
 from hardmax._ground.size_limits import check_tensor_count
 from hardmax.errors import RecordFormatError
-from hardmax.models.tensor_files import widened
+from hardmax.models.tensor_files import widen_bfloat16
 from hardmax.typing import AnyArray
 
 MAGIC = b"GGUF"
@@ -250,5 +250,5 @@ _KINDS = {
     13: _blocks("Q5_K", 256, "d:<f2 m:<f2 s:u1*12 h:u1*32 q:u1*128", _q5_k),
     14: _blocks("Q6_K", 256, "q:u1*128 h:u1*64 s:i1*16 d:<f2", _q6_k),
     28: _plain("F64", "<f8", lambda b: b),
-    30: _plain("BF16", "<u2", widened),
+    30: _plain("BF16", "<u2", widen_bfloat16),
 }

@@ -61,10 +61,10 @@ class Combination:
 
     def times(self, factor: Fraction) -> "Combination":
         """Multiply the combination by a number."""
-        return combined([(factor, self)])
+        return combine([(factor, self)])
 
 
-def combined(
+def combine(
     parts: Iterable[tuple[Fraction, Combination]], constant: Fraction = ZERO
 ) -> Combination:
     r"""Return $\sum_i \lambda_i e_i + c$ for pairs $(\lambda_i, e_i)$."""
@@ -130,7 +130,7 @@ class Symbols:
         inside = (atom for atom, _ in e.terms if atom >= self.n_inputs)
         return max((self.decision(atom).level for atom in inside), default=0)
 
-    def rectified(self, e: Combination) -> Combination:
+    def rectify(self, e: Combination) -> Combination:
         """Return the maximum of 0 and a combination."""
         low, high = self.range(e)
         if low >= 0:
@@ -138,7 +138,7 @@ class Symbols:
         if high <= 0:
             return Combination()
         if e.terms[0][1] < 0:
-            return combined([(Fraction(1), self.rectified(-e)), (Fraction(1), e)])
+            return combine([(Fraction(1), self.rectify(-e)), (Fraction(1), e)])
         return self.best([Combination(), e])
 
     def best(self, scores: list[Combination]) -> Combination:
@@ -154,7 +154,7 @@ class Symbols:
             return kept[0]
         return self._atom(kept, None, (floor, max(high for _, high in ranges)))
 
-    def looked_up(self, scores: list[Combination], values: list[Fraction]) -> Combination:
+    def look_up(self, scores: list[Combination], values: list[Fraction]) -> Combination:
         """Return the value that belongs to the best combination; if several tie, the mean.
 
         Equal combinations are all kept, because the mean on a wall counts each of them.
@@ -200,23 +200,23 @@ def read_out(model: "TokenTransformer", box: Box) -> tuple[Symbols, list[Combina
             head contributes something other than a constant or a multiple of its score.
     """
     symbols = Symbols.of(box)
-    state = _embedded(model)
+    state = _embed(model)
     for b, block in enumerate(model.blocks):
         if block.heads:
             columns = [
-                _HeadSymbols(head, symbols, f"block {b}, head {h}").attended(state, model.allowed)
+                _HeadSymbols(head, symbols, f"block {b}, head {h}").attend(state, model.allowed)
                 for h, head in enumerate(block.heads)
             ]
-            added = [_summed([column[t] for column in columns]) for t in range(len(state))]
-            state = _rows_added(state, added) if block.attention_residual else added
+            added = [_sum([column[t] for column in columns]) for t in range(len(state))]
+            state = _add_rows(state, added) if block.attention_residual else added
         if block.ffn is not None:
-            added = _fed_forward(block.ffn, state, symbols)
-            state = _rows_added(state, added) if block.ffn_residual else added
+            added = _apply_feed_forward(block.ffn, state, symbols)
+            state = _add_rows(state, added) if block.ffn_residual else added
     row = state[model.readout_token]
-    return symbols, _mapped([row], model.readout.weight, model.readout.bias)[0]
+    return symbols, _map_rows([row], model.readout.weight, model.readout.bias)[0]
 
 
-def _embedded(model: "TokenTransformer") -> State:
+def _embed(model: "TokenTransformer") -> State:
     return [
         [
             Combination(
@@ -231,7 +231,7 @@ def _embedded(model: "TokenTransformer") -> State:
     ]
 
 
-def _mapped(rows: State, weight: FloatArray, bias: FloatArray | None = None) -> State:
+def _map_rows(rows: State, weight: FloatArray, bias: FloatArray | None = None) -> State:
     """Apply an affine map to each row."""
     columns = [
         [(int(j), Fraction(float(weight[j, k]))) for j in np.flatnonzero(weight[:, k])]
@@ -240,38 +240,38 @@ def _mapped(rows: State, weight: FloatArray, bias: FloatArray | None = None) -> 
     offsets = [ZERO] * len(columns) if bias is None else [Fraction(float(b)) for b in bias]
     return [
         [
-            combined(((w, row[j]) for j, w in column), offset)
+            combine(((w, row[j]) for j, w in column), offset)
             for column, offset in zip(columns, offsets, strict=True)
         ]
         for row in rows
     ]
 
 
-def _summed(rows: list[list[Combination]]) -> list[Combination]:
+def _sum(rows: list[list[Combination]]) -> list[Combination]:
     if len(rows) == 1:
         return rows[0]
-    return [combined([(Fraction(1), e) for e in column]) for column in zip(*rows, strict=True)]
+    return [combine([(Fraction(1), e) for e in column]) for column in zip(*rows, strict=True)]
 
 
-def _rows_added(left: State, right: State) -> State:
-    return [_summed([a, b]) for a, b in zip(left, right, strict=True)]
+def _add_rows(left: State, right: State) -> State:
+    return [_sum([a, b]) for a, b in zip(left, right, strict=True)]
 
 
-def _fed_forward(ffn: "FeedForward", state: State, symbols: Symbols) -> State:
+def _apply_feed_forward(ffn: "FeedForward", state: State, symbols: Symbols) -> State:
     """Apply the feed-forward part to each token; units that floats prove to be off are skipped."""
     b_in = np.asarray(ffn.b_in)
-    before = EnclosedMap(ffn.w_in, b_in)(_enclosed(state, symbols))
+    before = EnclosedMap(ffn.w_in, b_in)(_enclose(state, symbols))
     may_be_on = ~(before.values <= -before.radii)
     result = []
     for row, on in zip(state, may_be_on, strict=True):
         units = np.flatnonzero(on)
-        values = _mapped([row], ffn.w_in[:, units], b_in[units])[0]
-        rectified = [symbols.rectified(e) for e in values]
-        result += _mapped([rectified], ffn.w_out[units], ffn.b_out)
+        values = _map_rows([row], ffn.w_in[:, units], b_in[units])[0]
+        rectified = [symbols.rectify(e) for e in values]
+        result += _map_rows([rectified], ffn.w_out[units], ffn.b_out)
     return result
 
 
-def _enclosed(state: State, symbols: Symbols) -> Enclosed:
+def _enclose(state: State, symbols: Symbols) -> Enclosed:
     """Return the ranges of all coordinates as float64 midpoints with radii that cover them."""
     known: dict[Combination, tuple[float, float]] = {}
     for e in {e for row in state for e in row}:
@@ -291,11 +291,11 @@ class _HeadSymbols:
     symbols: Symbols
     place: str
 
-    def attended(self, state: State, allowed: BoolArray) -> State:
+    def attend(self, state: State, allowed: BoolArray) -> State:
         """Return the head's contribution to each token."""
-        queries = _mapped(state, self.head.query_weight, self.head.bias)
-        keys = _mapped(state, self.head.key_weight)
-        values = _mapped(state, self.head.value_weight)
+        queries = _map_rows(state, self.head.query_weight, self.head.bias)
+        keys = _map_rows(state, self.head.key_weight)
+        values = _map_rows(state, self.head.value_weight)
         received: dict[tuple[object, ...], list[Combination]] = {}
         result = []
         for t, query in enumerate(queries):
@@ -303,10 +303,10 @@ class _HeadSymbols:
             if name not in received:
                 others = np.flatnonzero(allowed[t]).tolist()
                 scores = [self._score(query, keys[s]) for s in others]
-                received[name] = _mapped(
+                received[name] = _map_rows(
                     [
                         [
-                            self._passed(scores, [values[s][e] for s in others])
+                            self._pass_on(scores, [values[s][e] for s in others])
                             for e in range(self.head.d_v)
                         ]
                     ],
@@ -324,16 +324,16 @@ class _HeadSymbols:
                     "affine."
                 )
             parts.append((q.constant, k) if k.terms else (k.constant, q))
-        return combined(parts)
+        return combine(parts)
 
-    def _passed(self, scores: list[Combination], values: list[Combination]) -> Combination:
+    def _pass_on(self, scores: list[Combination], values: list[Combination]) -> Combination:
         """Return one component of the winner's contribution."""
         if not any(v.terms for v in values):
-            return self.symbols.looked_up(scores, [v.constant for v in values])
+            return self.symbols.look_up(scores, [v.constant for v in values])
         if not any(e.terms for e in scores):
             best = max(e.constant for e in scores)
             tied = [v for e, v in zip(scores, values, strict=True) if e.constant == best]
-            return combined([(Fraction(1, len(tied)), v) for v in tied])
+            return combine([(Fraction(1, len(tied)), v) for v in tied])
         ratio = _common_ratio(scores, values)
         if ratio is None:
             raise self._refusal(

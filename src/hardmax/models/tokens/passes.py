@@ -39,7 +39,7 @@ def hard_tokens(model: "TokenTransformer", x: ArrayLike) -> FloatArray:
         enclosed, is_open = enclosed_tokens(model, points)
         output[chunk] = enclosed.values
         for i in np.flatnonzero(is_open):
-            output[chunk][i] = _rounded(exact_tokens(model, points[i]))
+            output[chunk][i] = _round(exact_tokens(model, points[i]))
     return batch.unpack(output)
 
 
@@ -49,8 +49,8 @@ def soft_tokens(model: "TokenTransformer", x: ArrayLike, taus: list[float]) -> F
     output = np.empty((len(batch.rows), model.dim_out))
     with np.errstate(over="ignore", invalid="ignore", under="ignore"):
         for chunk in _chunks(model, len(batch.rows)):
-            state = _embedded(model, batch.rows[chunk])
-            for (block, asking), tau in zip(_asking(model), taus, strict=True):
+            state = _embed(model, batch.rows[chunk])
+            for (block, asking), tau in zip(_iter_blocks(model), taus, strict=True):
                 state = _soft_block(block, model.allowed[asking], state, asking, tau)
             output[chunk] = state[:, _read_index(model)] @ model.readout.weight
             output[chunk] += model.readout.bias
@@ -67,7 +67,7 @@ def token_states(
     model: "TokenTransformer", points: FloatArray, taus: list[float]
 ) -> Iterator[FloatArray]:
     """Yield the input of each block of the soft model, with all tokens: `(n, n_tokens, width)`."""
-    state = _embedded(model, points)
+    state = _embed(model, points)
     for block, tau in zip(model.blocks, taus, strict=True):
         yield state
         state = _soft_block(block, model.allowed, state, slice(None), tau)
@@ -89,7 +89,7 @@ def enclosed_tokens(model: "TokenTransformer", points: FloatArray) -> tuple[Encl
     embedded = EnclosedMap(weight, model.embedding_bias.ravel())(Enclosed.exactly(points))
     state = Enclosed(*(part.reshape(n * n_tokens, width) for part in embedded))
     is_open = np.zeros(n, dtype=bool)
-    for block, asking in _asking(model):
+    for block, asking in _iter_blocks(model):
         own = state if asking == slice(None) else _only(state, n_tokens, asking)
         if block.heads:
             parts = [
@@ -151,7 +151,7 @@ def _hard_heads(
     # The error of the mean of tied values is their radii plus its own rounding error.
     roundings = rounding_factor(n_tokens + 2) * (share @ _sizes(value))
     radii = np.where(decided[..., None], radius, spread) * RAISE + roundings
-    flat = known(*(_joined(part) for part in (mean, radii)))
+    flat = known(*(_merge_heads(part) for part in (mean, radii)))
     return EnclosedMap(stack.output_weight, np.zeros(stack.output_weight.shape[1]))(flat)
 
 
@@ -197,9 +197,9 @@ def exact_tokens(model: "TokenTransformer", point: FloatArray) -> list[fmpq]:
             state = state + total if block.attention_residual else total
         if block.ffn is not None:
             bias_in, bias_out = np.asarray(block.ffn.b_in), np.asarray(block.ffn.b_out)
-            q = state * _rational(block.ffn.w_in) + _repeated(bias_in, n_tokens)
+            q = state * _rational(block.ffn.w_in) + _repeat_row(bias_in, n_tokens)
             on = fmpq_mat(n_tokens, block.ffn.d_ff, [max(entry, fmpq(0)) for entry in q.entries()])
-            result = on * _rational(block.ffn.w_out) + _repeated(bias_out, n_tokens)
+            result = on * _rational(block.ffn.w_out) + _repeat_row(bias_out, n_tokens)
             state = state + result if block.ffn_residual else result
     row = state.entries()[model.readout_token * width : (model.readout_token + 1) * width]
     output = fmpq_mat(1, width, row) * _rational(model.readout.weight)
@@ -209,7 +209,7 @@ def exact_tokens(model: "TokenTransformer", point: FloatArray) -> list[fmpq]:
 
 def _exact_head(head: "TokenHead", allowed: BoolArray, state: fmpq_mat) -> fmpq_mat:
     n_tokens = len(allowed)
-    query = state * _rational(head.query_weight) + _repeated(head.bias, n_tokens)
+    query = state * _rational(head.query_weight) + _repeat_row(head.bias, n_tokens)
     scores = (query * (state * _rational(head.key_weight)).transpose()).entries()
     weights = [fmpq(0)] * n_tokens**2
     for t in range(n_tokens):
@@ -228,11 +228,11 @@ def _rational(array: FloatArray) -> fmpq_mat:
     return fmpq_mat(matrix) * scale
 
 
-def _repeated(row: FloatArray, n_rows: int) -> fmpq_mat:
+def _repeat_row(row: FloatArray, n_rows: int) -> fmpq_mat:
     return _rational(np.tile(row, (n_rows, 1)))
 
 
-def _rounded(entries: list[fmpq]) -> FloatArray:
+def _round(entries: list[fmpq]) -> FloatArray:
     numerators = np.array([int(entry.p) for entry in entries], dtype=object)
     denominators = np.array([int(entry.q) for entry in entries], dtype=object)
     return nearest_quotients(numerators, denominators)
@@ -300,11 +300,11 @@ def _soft_heads(
     logits = np.where(allowed, logits, -np.inf)
     weights = np.exp(logits - logits.max(axis=3, keepdims=True))
     weights /= weights.sum(axis=3, keepdims=True)
-    mixed = _joined(weights @ value) @ stack.output_weight
+    mixed = _merge_heads(weights @ value) @ stack.output_weight
     return np.asarray(mixed.reshape(own.shape))
 
 
-def _asking(model: "TokenTransformer") -> Iterator[tuple["TokenBlock", slice]]:
+def _iter_blocks(model: "TokenTransformer") -> Iterator[tuple["TokenBlock", slice]]:
     """Yield each block with the tokens whose new states are needed."""
     last = slice(model.readout_token, model.readout_token + 1)
     for index, block in enumerate(model.blocks, 1):
@@ -321,13 +321,13 @@ def _split(rows: FloatArray, n_heads: int, size: int) -> FloatArray:
     return rows.reshape(*rows.shape[:2], n_heads, size).transpose(0, 2, 1, 3)
 
 
-def _joined(heads: FloatArray) -> FloatArray:
+def _merge_heads(heads: FloatArray) -> FloatArray:
     """Reshape `(n, n_heads, n_tokens, size)` to `(n * n_tokens, n_heads * size)`."""
     n, n_heads, n_tokens, size = heads.shape
     return heads.transpose(0, 2, 1, 3).reshape(n * n_tokens, n_heads * size)
 
 
-def _embedded(model: "TokenTransformer", points: FloatArray) -> FloatArray:
+def _embed(model: "TokenTransformer", points: FloatArray) -> FloatArray:
     state = points @ model.embedding_weight.reshape(model.dim_in, -1)
     return np.asarray(state.reshape(-1, model.n_tokens, model.width) + model.embedding_bias)
 

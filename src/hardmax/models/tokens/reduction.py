@@ -76,7 +76,7 @@ class Known:
         return Known(varies, total)
 
 
-def embedded(model: "TokenTransformer") -> Known:
+def embed_tokens(model: "TokenTransformer") -> Known:
     """Return the known entries of the tokens before the first block, shape `(n_tokens, width)`."""
     varies = np.asarray(model.embedding_weight.any(axis=0))
     constants = rationals(model.embedding_bias)
@@ -84,7 +84,7 @@ def embedded(model: "TokenTransformer") -> Known:
     return Known(varies, constants)
 
 
-def fed_forward(ffn: "FeedForward", state: Known) -> Known:
+def apply_feed_forward(ffn: "FeedForward", state: Known) -> Known:
     """Return the known entries of the feed-forward output."""
     before = state.times(ffn.w_in, ffn.b_in)
     rectified = before.constants.copy()
@@ -92,7 +92,7 @@ def fed_forward(ffn: "FeedForward", state: Known) -> Known:
     return Known(before.varies, rectified).times(ffn.w_out, ffn.b_out)
 
 
-def attended(head: "TokenHead", allowed: BoolArray, state: Known) -> Known:
+def attend(head: "TokenHead", allowed: BoolArray, state: Known) -> Known:
     """Return the known entries of a hard head's output, shape `(n_tokens, width)`."""
     n_tokens = len(allowed)
     query = state.times(head.query_weight, head.bias)
@@ -173,18 +173,18 @@ def reduce_tokens(model: "TokenTransformer") -> ArgmaxNetwork:
 
 def _known_states(model: "TokenTransformer") -> list[Known]:
     """Return the known entries of the state before each block."""
-    state = embedded(model)
+    state = embed_tokens(model)
     states = []
     for block in model.blocks:
         states.append(state)
         if block.heads:
-            added = [attended(head, model.allowed, state) for head in block.heads]
+            added = [attend(head, model.allowed, state) for head in block.heads]
             total = added[0]
             for part in added[1:]:
                 total = total + part
             state = state + total if block.attention_residual else total
         if block.ffn is not None:
-            result = fed_forward(block.ffn, state)
+            result = apply_feed_forward(block.ffn, state)
             state = state + result if block.ffn_residual else result
     return states
 
@@ -285,7 +285,7 @@ class _HeadReader:
         before[among] |= (self.head.value_weight[:, moving] != 0.0).any(axis=1)
         if winners is not None:
             for e in moving:
-                yield self._moved(t, winners, e)
+                yield self._pass_mean(t, winners, e)
             return
         before[t] |= (self.head.query_weight != 0.0).any(axis=1)
         before[keys] |= (self.head.key_weight != 0.0).any(axis=1)
@@ -300,14 +300,14 @@ class _HeadReader:
         columns: list[Column] = [("v", self.h, int(s), passed[0], 0) for s in keys]
         forms = [_Form({column: sign}, sign) for column in columns]
         group = self._constants(t, forms, table, constant)
-        yield _Group([t], [_padded(form) for form in group.forms], [row, *group.rows])
+        yield _Group([t], [_pad(form) for form in group.forms], [row, *group.rows])
 
     def _is_fixed(self, among: IntArray, e: int, decided: bool) -> bool:
         column = self.value.constants[among, e]
         same = decided or all(entry == column[0] for entry in column)
         return same and not self.value.varies[among, e].any()
 
-    def _moved(self, t: int, winners: IntArray, e: int) -> _Group:
+    def _pass_mean(self, t: int, winners: IntArray, e: int) -> _Group:
         """Return a group that passes on one component of the mean over fixed winners."""
         share = Fraction(1, len(winners))
         if float_parts(share) is None:
@@ -407,7 +407,7 @@ def _refuse_size(n_entries: int, what: str) -> None:
         )
 
 
-def _padded(form: _Form) -> _Form:
+def _pad(form: _Form) -> _Form:
     """Reserve the first entry of the block for the score that the form contributes."""
     return _Form(form.slopes, form.gain, [0.0, *form.values])
 

@@ -9,7 +9,7 @@ from hardmax._ground.arguments import number
 from hardmax._ground.display import html_card, short_repr
 from hardmax.models.heads import AttentionHead, read_score_divisor
 from hardmax.models.points import PointBatch
-from hardmax.models.soft_attention import normalised_weights
+from hardmax.models.soft_attention import normalise_weights
 from hardmax.typing import BoolArray, FloatArray, IntArray
 
 
@@ -98,7 +98,7 @@ class SoftCappedHead:
         with np.errstate(over="ignore", under="ignore"):
             logs = -np.exp(_log_tanh_drops(scores, -gaps) + (np.log(cap) - np.log(tau)))
         weights = np.zeros((len(batch.rows), self.head.n_keys))
-        weights[:, self.head.unmasked] = normalised_weights(logs)
+        weights[:, self.head.unmasked] = normalise_weights(logs)
         return batch.unpack(weights)
 
     def soft(self, x: FloatArray, tau: float) -> FloatArray:

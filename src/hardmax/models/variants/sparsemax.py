@@ -11,7 +11,7 @@ from hardmax.exact.dyadic import scaled_integers
 from hardmax.exact.rounding import UNIT_ROUNDOFF
 from hardmax.models.heads import AttentionHead
 from hardmax.models.points import PointBatch
-from hardmax.models.soft_attention import covariance_factor, derivatives_within_range
+from hardmax.models.soft_attention import check_derivatives, covariance_factor
 from hardmax.typing import BoolArray, FloatArray, IntArray, WideArray
 
 
@@ -89,7 +89,7 @@ class SparsemaxHead:
         supports, _ = self._support(batch.rows, tau)
         jacobians = [self._slope(self.head.unmasked[row], tau) for row in supports]
         shape = len(batch.rows), self.head.out_dim, self.head.dim
-        return batch.unpack(derivatives_within_range(np.reshape(jacobians, shape), tau))
+        return batch.unpack(check_derivatives(np.reshape(jacobians, shape), tau))
 
     def affine_map(self, support: BoolArray, tau: float) -> tuple[FloatArray, FloatArray]:
         """Return the affine piece `x @ matrix + offset` of the output for one support.

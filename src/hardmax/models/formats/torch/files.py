@@ -18,7 +18,7 @@ import numpy as np
 from hardmax._ground.size_limits import MOST_TENSORS, SizeLimit, check_tensor_count
 from hardmax.errors import HardmaxError, RecordFormatError
 from hardmax.models.formats.torch.pickled_data import Name, read_pickle
-from hardmax.models.tensor_files import widened
+from hardmax.models.tensor_files import widen_bfloat16
 from hardmax.typing import AnyArray
 
 STORED_AS = {
@@ -54,7 +54,7 @@ class Storage:
             found = len(content) / stored.itemsize
             raise RecordFormatError(f"a tensor has {found:g} numbers in place of {self.n}")
         array = np.frombuffer(content, stored)
-        self.array = widened(array) if self.kind == "torch.BFloat16Storage" else array
+        self.array = widen_bfloat16(array) if self.kind == "torch.BFloat16Storage" else array
 
 
 @dataclass(frozen=True, eq=False)
