@@ -300,7 +300,7 @@ def test_the_command_says_what_it_assumes_and_stops_when_told(tmp_path):
     [
         (["--activations", "gelu"], "`--activations` must be among .*'gelu' is not piecewise"),
         (["--activations", "relu,relu,relu"], "`--activations` must be one activation, or 2"),
-        (["--last-activation", "relu"], "`--activations` must be given beside `--last-activation`"),
+        (["--last-activation", "relu"], "`--last-activation` requires `--activations`"),
         (["--activations", "relu", "--last-activation", "elu"], "`--last-activation` must be amo"),
         (["--activations", "prelu"], "`--activations` must say prelu"),
     ],

@@ -81,7 +81,7 @@ def load_checkpoint(
         >>> load_checkpoint({"0.weight": np.eye(2)})
         Traceback (most recent call last):
             ...
-        hardmax.errors.RecordFormatError: `source` must be a transformer that is read here; the
+        hardmax.errors.RecordFormatError: `source` must be a transformer of a supported family; the
         state dict: no tensor is named as in GPT-2, GPT-Neo, GPT-NeoX, OPT, BERT, RoBERTa, ELECTRA,
         DistilBERT, ALBERT, a model like Llama (Llama, Mistral, Qwen, Phi-3, Gemma), a stack of
         torch.nn.TransformerEncoderLayer or a compiled one; there are 1, among them `0.weight`.
