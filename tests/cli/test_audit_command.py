@@ -9,7 +9,7 @@ import typer
 from typer.testing import CliRunner
 
 from hardmax._ground.records import Record
-from hardmax.cli.audit import _short, audit
+from hardmax.cli.audit import _shorten, audit
 from hardmax.errors import ArgumentError
 from hardmax.papers.audit import (
     audit_record,
@@ -160,9 +160,9 @@ def test_a_folder_without_permission_is_an_error(tmp_path, monkeypatch):
 
 
 def test_numbers_are_printed_as_they_read():
-    assert _short([Fraction(1, 2), (Fraction(3), 0.125)]) == "[1/2, [3, 0.125]]"
-    assert _short(1.9204917439698532) == "1.92049"
-    assert len(_short(list(range(99)))) == 120
+    assert _shorten([Fraction(1, 2), (Fraction(3), 0.125)]) == "[1/2, [3, 0.125]]"
+    assert _shorten(1.9204917439698532) == "1.92049"
+    assert len(_shorten(list(range(99)))) == 120
 
 
 def test_a_narrow_terminal_shows_every_word(tmp_path, monkeypatch):

@@ -8,7 +8,7 @@ import pytest
 
 from hardmax import __version__
 from hardmax._ground.records import Record
-from hardmax.cli.audit_beside import audit_beside, audit_summary
+from hardmax.cli.audit_beside import start_audit, wait_for_audit
 from hardmax.errors import ArgumentError
 from hardmax.papers.experiment_runs import run_experiments
 from hardmax.papers.registry import experiment_titles
@@ -83,21 +83,21 @@ def test_a_failing_disk_is_one_line_and_no_traceback():
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 1
     assert done.stderr.splitlines() == [
-        "hardmax: [Errno 28] No space left on device; what was finished is kept"
+        "hardmax: [Errno 28] No space left on device; finished results are kept"
     ]
 
 
 def test_an_audit_beside_that_cannot_write_says_so(tmp_path):
     (tmp_path / "file").touch()
     with (
-        pytest.raises(ArgumentError, match="`out` must be a folder the audit can be written to"),
-        audit_beside(tmp_path / "file") as audit,
+        pytest.raises(ArgumentError, match="The audit into the folder `out` failed"),
+        start_audit(tmp_path / "file") as audit,
     ):
-        audit_summary(audit)
+        wait_for_audit(audit)
 
 
 def test_an_audit_beside_ends_with_what_it_stands_beside(tmp_path):
-    with pytest.raises(KeyboardInterrupt), audit_beside(tmp_path) as audit:
+    with pytest.raises(KeyboardInterrupt), start_audit(tmp_path) as audit:
         raise KeyboardInterrupt
     assert audit.poll() is not None
     assert not (tmp_path / "audit.json").exists()

@@ -37,9 +37,9 @@ def test_tokens_and_vectors_are_read(tmp_path):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ((str(FOLDER / "bert"),), "`--text`, `--tokens` or `--vectors`"),
-        (("--text", "a|a", "--tokens", "1"), "one of them"),
-        (("--tokens", "x"), "`--tokens` must be numbers"),
+        ((str(FOLDER / "bert"),), "Give exactly one of `--text`, `--tokens`, `--vectors`; got 0"),
+        (("--text", "a|a", "--tokens", "1"), "exactly one of .* got 2"),
+        (("--tokens", "x"), "`--tokens` must be integers"),
         (("--tokens", "1"), "at least two"),
         (("--tokens", "1 99"), "`--tokens` must be numbers from 0 to 26"),
         (("--vectors", "no.npy"), "`--vectors` must be a file"),

@@ -20,7 +20,7 @@ from typer.testing import CliRunner
 from hardmax._ground import progress
 from hardmax._ground.records import Record, fingerprint
 from hardmax.bounds.transformers import transformer_upper
-from hardmax.cli.flags import with_quiet
+from hardmax.cli.flags import add_quiet_option
 from hardmax.cli.main import app
 from hardmax.constructions.compilers.maxout_compiler import compile_relu
 from hardmax.errors import ArgumentError, HardmaxError, RecordFormatError
@@ -97,7 +97,7 @@ def test_everything_is_written_and_verifies(net, tmp_path):
     assert "<svg" in picture.read_text()
     checked = run("verify", net, proof, "--domain", SQUARE)
     assert checked.exit_code == 0
-    assert lines(checked)["ok"] == f"these are all cells: {part.n_cells}"
+    assert lines(checked)["ok"] == f"all cells are listed: {part.n_cells}"
     assert lines(checked)["domain"] == SQUARE
     for option in ((), ("--dark",)):
         again = run("plot", out, "-o", tmp_path / "again.svg", *option)
@@ -305,13 +305,19 @@ def test_every_kind_of_domain_is_read(tmp_path):
         (["--domain", SQUARE, "--max-seconds", "-1"], "`--max-seconds` must be at least 0"),
         (["--domain", SQUARE, "--count", "--plot", "x.png"], "`--count` stores no cells"),
         (["--domain", SQUARE, "--plot", "x.xyz"], "`--plot` must end in one of"),
-        (["--domain", SQUARE, "--plot", "no/such/x.png"], "`--plot` must be a file in a folder"),
+        (
+            ["--domain", SQUARE, "--plot", "no/such/x.png"],
+            "`--plot` must be a file in an existing folder",
+        ),
         (["--domain", SQUARE, "--certificate", "no/such/x"], "`--certificate` must be a file in"),
         (
             ["--domain", "box:0,1^4", "--plot", "x.png"],
             "`--plot` draws domains of dimension 1 to 3",
         ),
-        (["--domain", SQUARE, "--out", "no/such/x.csv"], "`--out` must be a file in a folder"),
+        (
+            ["--domain", SQUARE, "--out", "no/such/x.csv"],
+            "`--out` must be a file in an existing folder",
+        ),
         (["--domain", SQUARE, "--out", "cells"], "`--out` must end in .csv or .parquet"),
         (["--domain", SQUARE, "--out", "cells.json"], "to write; got 'cells.json'"),
     ],
@@ -346,7 +352,7 @@ def test_files_that_cannot_be_read_are_named(net, tmp_path):
     assert "`CERTIFICATE` must be a file" in refusal("verify", net, tmp_path / "missing")
     assert re.search("`CERTIFICATE` must .*net", refusal("verify", net, net))
     assert "`FILE` must be" in refusal("plot", tmp_path / "garbage")
-    assert "`--domain` must say where" in refusal("plot", net)
+    assert "`--domain` is required" in refusal("plot", net)
     assert "`--window` must be a Box" in refusal(
         "plot", net, "--domain", "space:2", "--window", "space:2", "-o", tmp_path / "x.png"
     )
@@ -412,24 +418,24 @@ def test_a_search_into_a_folder_goes_on(net, tmp_path):
     assert CliRunner().invoke(app, [*command, "--certificate", proof]).exit_code == 0
     checked = CliRunner().invoke(app, ["verify", str(net), proof, "--domain", SQUARE])
     assert checked.exit_code == 0, checked.output
-    assert f"these are all cells: {whole.n_cells}" in checked.stdout
+    assert f"all cells are listed: {whole.n_cells}" in checked.stdout
     (tmp_path / "empty").mkdir()
     refused = CliRunner().invoke(app, ["verify", str(net), str(tmp_path / "empty")])
-    assert "must have parts of a certificate" in str(refused.exception)
+    assert "has no .json files" in str(refused.exception)
     refused = CliRunner().invoke(app, [*command, "--max-cells", "3"])
     with pytest.raises(ArgumentError, match="`--max-cells` must be None with a `--store`"):
         raise refused.exception
 
 
 def test_names_inside_a_file_are_not_taken_for_flags():
-    from hardmax.cli.flags import calling
+    from hardmax.cli.flags import rename_arguments
 
     with (
         pytest.raises(RecordFormatError, match="`MODEL` must hold a model; `dim` is missing"),
-        calling(dim="--dim", path="MODEL"),
+        rename_arguments(dim="--dim", path="MODEL"),
     ):
         raise RecordFormatError("`path` must hold a model; `dim` is missing.")
-    with pytest.raises(ArgumentError, match=r"`--dim` .* `other`"), calling(dim="--dim"):
+    with pytest.raises(ArgumentError, match=r"`--dim` .* `other`"), rename_arguments(dim="--dim"):
         raise ArgumentError("`dim` must be at least `other`.")
 
 
@@ -451,7 +457,7 @@ def interrupted(command, seconds):
         printed, errors = process.communicate(timeout=60)
     assert process.returncode == 130
     assert "Traceback" not in errors
-    assert errors.splitlines()[-1] == "hardmax: interrupted; what was finished is kept"
+    assert errors.splitlines()[-1] == "hardmax: interrupted; finished results are kept"
     return printed, errors
 
 
@@ -508,7 +514,7 @@ def test_quiet_hides_the_progress_of_one_command(words):
         seen.append((text, progress.is_shown()))
 
     shell = typer.Typer()
-    shell.command()(with_quiet(show))
+    shell.command()(add_quiet_option(show))
     assert CliRunner().invoke(shell, ["text", *words]).exit_code == 0
     assert seen == [("text", not words)]
     assert progress.is_shown()

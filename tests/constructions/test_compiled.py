@@ -288,7 +288,7 @@ def test_the_command_says_what_it_assumes_and_stops_when_told(tmp_path):
     told = CliRunner().invoke(app, [*words, "--activations", "relu", "--last-activation", "abs"])
     assert told.exit_code == 0, told.output
     assert "ASSUMED" not in told.output
-    assert "relu, abs  (as stated)" in told.output
+    assert "relu, abs  (from --activations)" in told.output
     compiled = load_compiled(target)
     assert compiled.assumption is None
     x = np.random.default_rng(0).uniform(-1, 1, (200, 2))

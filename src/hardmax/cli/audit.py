@@ -1,4 +1,4 @@
-"""`hardmax audit`: every claim of the papers, checked by running it."""
+"""`hardmax audit`: check every claim of the papers by computation."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -21,7 +21,7 @@ _COLOURS = {
 def audit(
     claim: Annotated[
         str | None,
-        typer.Option(help="Explain one claim. V.2 stands for V.2a, V.2b and so on as well."),
+        typer.Option(help="Check and explain one claim. V.2 also selects V.2a, V.2b and so on."),
     ] = None,
     list_only: Annotated[bool, typer.Option("--list", help="List the claims and exit.")] = False,
     out: Annotated[
@@ -48,7 +48,7 @@ def audit(
     results = run_audit(claims)
     name = "audit"
     if claim is not None:
-        # The record of the whole ledger stays: one claim has files of its own.
+        # One claim has files of its own; the record of the whole ledger is not overwritten.
         name = claims[0].id[: len(claim)]
         for result in results:
             _explain(console, result)
@@ -65,19 +65,19 @@ def _print_table(console: Any, results: "Sequence[Result]") -> None:
 
     from hardmax.papers.audit import summary
 
-    table = Table(title="The claims, checked by running them", show_lines=True)
+    table = Table(title="The claims, checked by computation", show_lines=True)
     table.add_column("claim", no_wrap=True)
-    table.add_column("what it says", ratio=3, overflow="fold")
+    table.add_column("statement", ratio=3, overflow="fold")
     table.add_column("verdict", ratio=1)
-    table.add_column("what was found", ratio=4, overflow="fold")
+    table.add_column("finding", ratio=4, overflow="fold")
     for result in results:
         row = result.row
         style = _COLOURS[row["verdict"]]
         table.add_row(
             row["id"],
-            _plain(row["statement"]),
+            _escape_markup(row["statement"]),
             f"[{style}]{row['verdict']}[/]",
-            _plain(row["explanation"]),
+            _escape_markup(row["explanation"]),
         )
     console.print(table)
     console.print(summary(results))
@@ -86,12 +86,12 @@ def _print_table(console: Any, results: "Sequence[Result]") -> None:
 def _explain(console: Any, result: "Result") -> None:
     row = result.row
     style = _COLOURS[row["verdict"]]
-    console.print(f"[bold]{row['id']}[/]  {_plain(row['where'])} ({row['source']})")
-    console.print(f"claimed   {_plain(row['statement'])}")
+    console.print(f"[bold]{row['id']}[/]  {_escape_markup(row['where'])} ({row['source']})")
+    console.print(f"claimed   {_escape_markup(row['statement'])}")
     console.print(f"verdict   [{style}]{row['verdict']}[/]")
-    console.print(f"found     {_plain(row['explanation'])}")
+    console.print(f"found     {_escape_markup(row['explanation'])}")
     if row["corrected"]:
-        console.print(f"instead   {_plain(row['corrected'])}")
+        console.print(f"instead   {_escape_markup(row['corrected'])}")
     for trial in result.finding.trials:
         word = {True: "true", False: "false", None: "open"}[trial.holds]
         if trial.tight is not None:
@@ -99,26 +99,26 @@ def _explain(console: Any, result: "Result") -> None:
         if not trial.condition:
             word += " (outside the condition)"
         numbers = "; ".join(
-            f"{'true value' if key == 'true' else key.replace('_', ' ')} = {_short(value)}"
+            f"{'true value' if key == 'true' else key.replace('_', ' ')} = {_shorten(value)}"
             for key, value in trial.numbers.items()
         )
         line = f"  {trial.instance}: {word}" + (f"; {numbers}" if numbers else "")
-        console.print(_plain(line))
+        console.print(_escape_markup(line))
     console.print()
 
 
-def _plain(text: str) -> str:
-    """Square brackets are citations and lists here, not rich's markup."""
+def _escape_markup(text: str) -> str:
+    """Escape square brackets, which are citations and lists here, not rich markup."""
     return text.replace("[", r"\[")
 
 
-def _short(value: Any) -> str:
-    text = " ".join(_written(value).split())
+def _shorten(value: Any) -> str:
+    text = " ".join(_format_value(value).split())
     return text if len(text) <= 120 else f"{text[:117]}..."
 
 
-def _written(value: Any) -> str:
-    """Write lists entry by entry, so that fractions in them read as fractions do."""
+def _format_value(value: Any) -> str:
+    """Format a value; lists entry by entry, so that a Fraction in a list appears as p/q."""
     if isinstance(value, (list, tuple)):
-        return f"[{', '.join(map(_written, value))}]"
+        return f"[{', '.join(map(_format_value, value))}]"
     return f"{value:.6g}" if isinstance(value, float) else str(value)

@@ -1,6 +1,7 @@
-"""The audit in a process of its own, beside the experiments: `python -m hardmax.cli.audit_beside`.
+"""Run the audit in its own process, in parallel with the experiments.
 
-With two cores both together take little longer than the slower one.
+`python -m hardmax.cli.audit_beside` is that process. On two cores, both together take little longer
+than the slower of the two.
 """
 
 import subprocess
@@ -13,8 +14,8 @@ from hardmax.errors import ArgumentError
 
 
 @contextmanager
-def audit_beside(out: Path) -> Iterator["subprocess.Popen[str]"]:
-    """Run the audit into a folder while the block runs; it is stopped if the block fails."""
+def start_audit(out: Path) -> Iterator["subprocess.Popen[str]"]:
+    """Run the audit in a child process while the block runs; kill it if the block fails."""
     command = [sys.executable, "-m", "hardmax.cli.audit_beside", str(out)]
     process = subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, encoding="utf-8"
@@ -27,16 +28,16 @@ def audit_beside(out: Path) -> Iterator["subprocess.Popen[str]"]:
         process.communicate()
 
 
-def audit_summary(process: "subprocess.Popen[str]") -> str:
+def wait_for_audit(process: "subprocess.Popen[str]") -> str:
     """Wait for the audit and return its summary.
 
     Raises:
-        ArgumentError: If the audit failed, with the last line it wrote.
+        ArgumentError: If the audit failed; the message quotes its last line of output.
     """
     printed, errors = process.communicate()
     if process.returncode:
         reason = errors.strip().splitlines()[-1:] or [f"status {process.returncode}"]
-        raise ArgumentError(f"`out` must be a folder the audit can be written to; {reason[0]}.")
+        raise ArgumentError(f"The audit into the folder `out` failed: {reason[0]}.")
     return printed.strip()
 
 

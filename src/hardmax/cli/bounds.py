@@ -1,4 +1,4 @@
-"""`hardmax bounds`: how many cells a transformer of a given shape can have, as a table."""
+"""`hardmax bounds`: a table of bounds on the number of cells of a transformer."""
 
 import json
 from typing import Annotated
@@ -43,6 +43,6 @@ def bounds(
     table.add_column("source")
     for row in rows:
         cells = (row.name, row.kind, row.text, f"{row.log10:.2f}", row.assumptions, row.source)
-        # Square brackets are citations here, not rich's markup.
+        # Escape square brackets: they are citations here, not rich markup.
         table.add_row(*(cell.replace("[", r"\[") for cell in cells), style=_COLOURS.get(row.kind))
     Console().print(table)

@@ -1,4 +1,4 @@
-"""`hardmax compile`: a network of maxima in a file to a transformer in a file."""
+"""`hardmax compile`: compile a network file to a transformer file."""
 
 import sys
 from collections.abc import Iterator
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hardmax.cli.flags import calling
+from hardmax.cli.flags import rename_arguments
 from hardmax.errors import ArgumentError, HardmaxError
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from hardmax.constructions.compilers.state_dicts import NetworkFile
 
 _SMALL_ERROR = 1e-4
-"""What float32 may add without a word about it."""
+"""The largest additional error of float32 that is reported without a recommendation."""
 
 
 def compile_file(
@@ -33,12 +33,15 @@ def compile_file(
     epsilon: Annotated[
         float | None,
         typer.Option(
-            help="The largest error allowed on the box. The default is the exact hard transformer."
+            help="The largest error allowed on the box. By default, the result is the exact hard "
+            "transformer."
         ),
     ] = None,
     box: Annotated[
         tuple[float, float] | None,
-        typer.Option(metavar="LOW HIGH", help="The interval of every input. The default is -1 1."),
+        typer.Option(
+            metavar="LOW HIGH", help="The interval of every input coordinate (default: -1 1)."
+        ),
     ] = None,
     activations: Annotated[
         str | None,
@@ -46,18 +49,15 @@ def compile_file(
             metavar="WORDS",
             help="The activations between the layers of a state dict: relu, leaky_relu(0.2), "
             "prelu, hardtanh(-1,1), relu6, clip(0,1), abs, softshrink(0.5) or none. Give one "
-            "for all layers but the last, or one per layer, separated by commas. The default "
-            "is relu.",
+            "for all layers but the last, or one per layer, separated by commas (default: relu).",
         ),
     ] = None,
     last_activation: Annotated[
         str | None,
-        typer.Option(
-            metavar="WORD", help="The activation after the last layer. The default is none."
-        ),
+        typer.Option(metavar="WORD", help="The activation after the last layer (default: none)."),
     ] = None,
     onnx: Annotated[
-        Path | None, typer.Option(help="Also write an ONNX graph in float64 to this file.")
+        Path | None, typer.Option(help="Also write an ONNX graph, in float64, to this file.")
     ] = None,
 ) -> None:
     """Compile a network to a standard transformer, exactly or within a certified error."""
@@ -70,21 +70,22 @@ def compile_file(
     for option, path in (("--output", output), ("--onnx", onnx)):
         if path is not None and path.exists() and network.exists() and path.samefile(network):
             raise ArgumentError(
-                f"`{option}` must be another file than the network, which it would overwrite; "
-                f"got {path} for both."
+                f"`{option}` would overwrite the network: both are {path}. Choose another file."
             )
     if output.suffix:
-        with calling(path="--output"):
+        with rename_arguments(path="--output"):
             check_ending(output, (".safetensors",))
-    with _naming("network", network):
+    with _report_file_errors("network", network):
         file = read_network_file(network, activations, last_activation)
     low, high = (-1.0, 1.0) if box is None else box
     if not -np.inf < low < high < np.inf:
-        raise ArgumentError(f"`--box` must be two numbers, the lower one first; got {low} {high}.")
+        raise ArgumentError(
+            f"`--box` must be two finite numbers, the smaller first; got {low} {high}."
+        )
     compiled, net = compile_read(file, (low, high), epsilon), file.network
-    with _naming("--output", output):
+    with _report_file_errors("--output", output):
         compiled.save(output)
-    default = "" if box is not None else "  (the default; change it with --box)"
+    default = "" if box is not None else "  (default; change it with --box)"
     print(f"{'network':<20}{net!r}")
     for word, line in _activation_lines(file):
         print(f"{word:<20}{line}")
@@ -102,35 +103,41 @@ def compile_file(
     if compiled.assumption is not None:
         print(f"hardmax: ASSUMED {compiled.assumption}", file=sys.stderr)
     if onnx is not None:
-        with _naming("--onnx", onnx):
+        with _report_file_errors("--onnx", onnx):
             compiled.to_onnx(onnx)
         print(f"{'':<20}{onnx}")
 
 
 def _activation_lines(file: "NetworkFile") -> list[tuple[str, str]]:
-    """What stands after each layer, and who says so."""
+    """Return the lines that state the activations and their source."""
     if file.activations is None:
         return []
-    source = {"file": "as the file says", "stated": "as stated", "assumed": "ASSUMED, see below"}
+    source = {
+        "file": "from the file",
+        "stated": "from --activations",
+        "assumed": "ASSUMED, see below",
+    }
     lines = [("activations", f"{', '.join(file.activations)}  ({source[file.known_from]})")]
     if file.assumption is not None:
         lines += [
             ("ASSUMED", f"{file.assumption}."),
-            ("", "If your network has other activations, everything here is about another"),
-            ("", "function: state yours with --activations and --last-activation."),
+            ("", "If your network has other activations, these results are about a different"),
+            ("", "function. Give yours with --activations and --last-activation."),
         ]
     return lines
 
 
 def _float32_lines(compiled: "CompiledTransformer") -> list[tuple[str, str]]:
-    """What float32 costs, and what to do where that is much."""
+    """Return the lines about the error of float32, with a recommendation if it is large."""
     rounding = compiled.float32
     lines = [
-        ("float32 error", f"{rounding.error:.4g}  (a proven bound, for the module in float32)"),
-        ("", f"{rounding.conditioning:.4g}  (found, for rounding the input to float32 alone)"),
+        ("float32 error", f"{rounding.error:.4g}  (a proven bound for the module in float32)"),
+        ("", f"{rounding.conditioning:.4g}  (measured, for rounding only the input to float32)"),
     ]
     if rounding.error > compiled.certified_error + _SMALL_ERROR:
-        lines.append(("", f"adds over {_SMALL_ERROR:g}: prefer float64, a smaller box or weights"))
+        lines.append(
+            ("", f"adds over {_SMALL_ERROR:g}: use float64, a smaller box or smaller weights")
+        )
     return lines
 
 
@@ -139,12 +146,12 @@ _FLAGS = {
     "`activations`": "`--activations`",
     "`last_activation`": "`--last-activation`",
 }
-"""What the library calls an argument, and what the command does."""
+"""The library's name of each argument, and its name on the command line."""
 
 
 @contextmanager
-def _naming(argument: str, path: Path) -> Iterator[None]:
-    """Turn what the system says about a file into one line that names the argument."""
+def _report_file_errors(argument: str, path: Path) -> Iterator[None]:
+    """Make errors about a file that are raised inside the block name the argument typed."""
     try:
         yield
     except OSError as error:

@@ -1,4 +1,4 @@
-"""`hardmax explore`: the page to play with heads, networks and their cells."""
+"""`hardmax explore`: an interactive page with heads, networks and their cells."""
 
 from importlib.util import find_spec
 from pathlib import Path
@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from hardmax.cli.flags import calling
-from hardmax.cli.models import Activations, LastActivation, described, read_model
+from hardmax.cli.flags import rename_arguments
+from hardmax.cli.models import Activations, LastActivation, describe, read_model
 
 
 def explore(
@@ -24,17 +24,17 @@ def explore(
         typer.Option(
             metavar="SOURCE[@NAME]",
             help="A trained transformer whose heads are shown: a file, a folder, an installed "
-            "package or a model in the Hugging Face cache, with @NAME if it holds several. A "
-            "folder called hardmax is written ./hardmax. May be repeated.",
+            "package or a model in the Hugging Face cache. Append @NAME to choose one of several "
+            "checkpoints. Write ./hardmax for a folder called hardmax. May be repeated.",
         ),
     ] = None,
     tokens: Annotated[
         str | None,
-        typer.Option(help="The token numbers to run the checkpoints on, such as 101,2023,102."),
+        typer.Option(help="The token ids to run the checkpoints on, such as 101,2023,102."),
     ] = None,
     text: Annotated[
         str | None,
-        typer.Option(help="The text to run the checkpoints on, in place of tokens."),
+        typer.Option(help="The text to run the checkpoints on, instead of --tokens."),
     ] = None,
     export: Annotated[
         Path | None,
@@ -51,13 +51,13 @@ def explore(
 ) -> None:
     """Open a page that shows models and lets you drag keys, with exact counts.
 
-    The page contains the search engine: the file that --export writes works on any site and from a
-    disk. With `pip install 'hardmax[app]'`, the page is served on this machine, and the native
-    engine runs long searches. Without it, the page is opened as a file.
+    The page contains the search engine. The file that --export writes works on any web site and
+    from a local disk. With `pip install 'hardmax[app]'`, a server on this machine shows the page
+    and runs long searches in the native engine. Without it, the page opens as a file.
     """
     from hardmax.errors import ArgumentError
     from hardmax.explorer.exploring import Exploration
-    from hardmax.explorer.exploring import explore as shown
+    from hardmax.explorer.exploring import explore as explore_model
     from hardmax.explorer.heads_at_work import checkpoint_data
     from hardmax.geometry.domain_text import read_domain
     from hardmax.models.checkpoints.finding import BUNDLED
@@ -66,15 +66,15 @@ def explore(
     if model is not None:
         network, _ = read_model("MODEL", model, activations, last_activation)
         where = None if domain is None else read_domain(domain, "--domain")
-        start = shown(network, where)
-        print(f"{'model':<14}{described(network)}")
+        start = explore_model(network, where)
+        print(f"{'model':<14}{describe(network)}")
     elif domain is not None:
-        raise ArgumentError("`--domain` needs a MODEL.")
+        raise ArgumentError("`--domain` requires a MODEL.")
     if not (tokens is None and text is None) and not checkpoint:
-        raise ArgumentError("`--tokens` and `--text` need a --checkpoint.")
+        raise ArgumentError("`--tokens` and `--text` require a `--checkpoint`.")
     if checkpoint:
-        numbers = None if tokens is None else _numbers(tokens)
-        with calling(source="--checkpoint", select="@NAME"):
+        numbers = None if tokens is None else _parse_numbers(tokens)
+        with rename_arguments(source="--checkpoint", select="@NAME"):
             models = tuple(checkpoint_data(name, numbers, text) for name in checkpoint)
         first = start.start or {"view": "real", "real": {"name": models[0]["name"]}}
         start = Exploration(first, models)
@@ -99,10 +99,12 @@ def explore(
     print(f"{'page':<14}{export / 'index.html'}")
 
 
-def _numbers(text: str) -> list[int]:
+def _parse_numbers(text: str) -> list[int]:
     from hardmax.errors import ArgumentError
 
     try:
         return [int(part) for part in text.split(",")]
     except ValueError:
-        raise ArgumentError(f"`--tokens` must be integers with commas; got {text!r:.60}.") from None
+        raise ArgumentError(
+            f"`--tokens` must be integers separated by commas; got {text!r:.60}."
+        ) from None

@@ -1,7 +1,7 @@
-"""What every command has: `--quiet`, and messages that name what the user typed.
+"""The parts that all commands share: `--quiet`, and error messages that name the flag typed.
 
-The library names the argument of the function that refused it. Every command is made by `naming`,
-which knows the flags of the command, and which flag stands for an argument of another name.
+An error of the library names the argument of a function. The class that `command_class` returns
+replaces that name by the flag of the command.
 """
 
 import functools
@@ -23,12 +23,12 @@ _NAME = re.compile(r"`(\w+)`")
 _FILES = ("path", "source")
 
 
-def naming(**aliases: str) -> type[TyperCommand]:
-    """Return the class of a command whose refusals name its flags.
+def command_class(**aliases: str) -> type[TyperCommand]:
+    """Return a command class whose error messages name the command's flags.
 
     Args:
-        **aliases: For an argument of the library that is called otherwise on the command line, the
-            flag: `n_keys="--keys"`.
+        **aliases: The flag of each library argument that has another name on the command line, such
+            as `n_keys="--keys"`.
     """
 
     class Command(TyperCommand):
@@ -37,19 +37,19 @@ def naming(**aliases: str) -> type[TyperCommand]:
             return super().parse_args(ctx, args)
 
         def invoke(self, ctx: Any) -> Any:
-            flags = {str(param.name): _spelling(param, self._words) for param in self.params}
+            flags = {str(param.name): _flag_name(param, self._words) for param in self.params}
             try:
-                with calling(**{**flags, **aliases}):
+                with rename_arguments(**{**flags, **aliases}):
                     return super().invoke(ctx)
-            except KeyboardInterrupt:  # Typer would end without a word.
-                raise typer.Exit(interrupted()) from None
+            except KeyboardInterrupt:  # Typer would exit without a message.
+                raise typer.Exit(report_interrupt()) from None
 
     return Command
 
 
-def with_quiet(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command the option `--quiet`."""
-    hint = Annotated[bool, typer.Option("--quiet", help="Show no progress.")]
+def add_quiet_option(command: Callable[..., None]) -> Callable[..., None]:
+    """Return the command with an additional option `--quiet`."""
+    hint = Annotated[bool, typer.Option("--quiet", help="Do not show progress.")]
 
     @functools.wraps(command)
     def quiet_command(*args: Any, quiet: bool, **options: Any) -> None:
@@ -67,18 +67,18 @@ def with_quiet(command: Callable[..., None]) -> Callable[..., None]:
     return quiet_command
 
 
-def interrupted() -> int:
-    """Say that Ctrl-C ended a command; return its status."""
-    print("hardmax: interrupted; what was finished is kept", file=sys.stderr)
+def report_interrupt() -> int:
+    """Print that Ctrl-C ended the command, and return the exit status."""
+    print("hardmax: interrupted; finished results are kept", file=sys.stderr)
     return 130
 
 
 @contextmanager
-def calling(**names: str) -> Iterator[None]:
-    """Raise refusals anew with other names for the arguments in backticks.
+def rename_arguments(**names: str) -> Iterator[None]:
+    """Replace argument names in backticks in the messages of errors raised inside the block.
 
     Examples:
-        >>> with calling(dim="--dim"):
+        >>> with rename_arguments(dim="--dim"):
         ...     raise ArgumentError("`dim` must be at least 1; got 0.")
         Traceback (most recent call last):
             ...
@@ -89,7 +89,8 @@ def calling(**names: str) -> Iterator[None]:
     except KeyboardInterrupt:
         raise
     except HardmaxError as error:
-        # What a file holds has names of its own; only the file is an argument.
+        # In an error about the content of a file, names in backticks may be fields of the file.
+        # Only the file itself is an argument.
         is_about_file = isinstance(error, RecordFormatError)
         known = {k: v for k, v in names.items() if k in _FILES or not is_about_file}
         message = _NAME.sub(lambda found: f"`{known.get(found[1], found[1])}`", str(error))
@@ -97,14 +98,14 @@ def calling(**names: str) -> Iterator[None]:
 
 
 @contextmanager
-def opening(flag: str, path: Path) -> Iterator[None]:
-    """Turn what the system or the library says about a file into a refusal that names the flag.
+def report_file_errors(flag: str, path: Path) -> Iterator[None]:
+    """Make errors about a file that are raised inside the block name the flag.
 
     Raises:
-        ArgumentError: If the system refuses.
+        ArgumentError: If the operating system raises an OSError.
     """
     try:
-        with calling(path=flag):
+        with rename_arguments(path=flag):
             yield
     except HardmaxError:
         raise
@@ -114,8 +115,8 @@ def opening(flag: str, path: Path) -> Iterator[None]:
         ) from None
 
 
-def _spelling(param: Any, words: set[str]) -> str:
-    """Return the name of a parameter on the command line: MODEL, or the long option typed."""
+def _flag_name(param: Any, words: set[str]) -> str:
+    """Return the name of a parameter as the user typed it: MODEL, or a long option."""
     if param.param_type_name == "argument":
         return str(param.metavar or param.name).upper()
     known = [option for option in param.opts if option.startswith("--")] or list(param.opts)

@@ -1,15 +1,15 @@
-"""`hardmax heads`: how close the heads of a trained transformer are to hard routing."""
+"""`hardmax heads`: measure how close the heads of a trained transformer are to hard routing."""
 
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from hardmax.cli.flags import calling, opening
+from hardmax.cli.flags import rename_arguments, report_file_errors
 from hardmax.models.checkpoints.finding import BUNDLED
 
 _TEXT = "transformer|aefmnorrrst"
-"""What the small transformer of the package is asked by default: letters, and in order."""
+"""The default text for the small transformer of the package: letters, a bar, the sorted letters."""
 
 
 def heads(
@@ -18,20 +18,20 @@ def heads(
         typer.Argument(
             metavar="[MODEL]",
             help="The weights: a file, a folder, an installed package or a model in the Hugging "
-            "Face cache, such as org/name. A folder called hardmax is written ./hardmax.",
+            "Face cache, such as org/name. Write ./hardmax for a folder called hardmax.",
         ),
     ] = BUNDLED,
     text: Annotated[
         str | None,
-        typer.Option(help="The text to run the model on. The model's own tokenizer splits it."),
+        typer.Option(help="The text to run the model on, split by the model's own tokenizer."),
     ] = None,
     tokens: Annotated[
-        str | None, typer.Option(help="The token numbers, separated by spaces, in place of a text.")
+        str | None, typer.Option(help="The token ids, separated by spaces, instead of a text.")
     ] = None,
     vectors: Annotated[
         Path | None,
         typer.Option(
-            help="A .npy file with the input of the first layer, shape (n, d), in place of tokens."
+            help="A .npy file with the input of the first layer, shape (n, d), instead of a text."
         ),
     ] = None,
     out: Annotated[
@@ -44,17 +44,17 @@ def heads(
     ] = None,
     config: Annotated[
         str | None,
-        typer.Option(help="""Settings that the files lack, as JSON, such as '{"nhead": 8}'."""),
+        typer.Option(help="""Settings missing from the files, as JSON, such as '{"nhead": 8}'."""),
     ] = None,
     no_effects: Annotated[
         bool, typer.Option("--no-effects", help="Do not measure the effect of making heads hard.")
     ] = False,
     seed: Annotated[int, typer.Option(min=0, help="The seed of the Gaussian queries.")] = 0,
 ) -> None:
-    """Look at every head of a trained transformer: margins, certificates, Gaussian nulls.
+    """Measure every head of a trained transformer: margins, certificates, Gaussian nulls.
 
-    Without MODEL it is the small transformer of the package, which sorts letters: `--text` is then
-    letters, a bar, and the letters in order, 25 characters at most.
+    The default MODEL is the small transformer of the package, which sorts letters. Its text is a
+    list of letters, a bar, and the sorted letters, at most 25 characters in all.
     """
     import numpy as np
 
@@ -66,23 +66,23 @@ def heads(
         text = _TEXT
     given = sum(value is not None for value in (text, tokens, vectors))
     if given != 1:
-        raise ArgumentError("`--text`, `--tokens` or `--vectors` must be given, one of them.")
+        raise ArgumentError(f"Give exactly one of `--text`, `--tokens`, `--vectors`; got {given}.")
     settings = None if config is None else parse_json(config)
     if settings is not None and not isinstance(settings, dict):
         raise ArgumentError(f"`--config` must be a JSON object; got {config!r:.60}.")
-    with calling(source="MODEL", select="--select"):
+    with rename_arguments(source="MODEL", select="--select"):
         weights = load_checkpoint(model, select, config=settings)
-        read = _input(model, select, text, tokens, vectors)
+        read = _read_input(model, select, text, tokens, vectors)
     from hardmax.surveys.head_surveys import survey_heads
 
     survey = survey_heads(weights, **read, with_effects=not no_effects, seed=seed)
     print(f"{'model':<14}{survey.model}")
     if survey.assumed:
-        print(f"{'assumed':<14}{', '.join(survey.assumed)}; `--config` states them")
+        print(f"{'assumed':<14}{', '.join(survey.assumed)}; set them with `--config`")
     print(f"{'tokens':<14}{len(survey.words)}")
-    for name, said in (("margin", "temperatures"), ("mass", "of the weight")):
+    for name, unit in (("margin", "temperatures"), ("mass", "of the attention")):
         real, null = survey.pooled[name], survey.pooled[f"{name}_null"]
-        print(f"{name:<14}{real:.3f} {said} (Gaussian queries: {null:.3f}), medians over all rows")
+        print(f"{name:<14}{real:.3f} {unit} (Gaussian queries: {null:.3f}), medians over all rows")
     distances = [(found.distance, found.distance_null) for found in survey.summaries]
     real, null = np.median(distances, axis=0)
     print(
@@ -95,29 +95,29 @@ def heads(
         count = "1 head" if found.n_heads == 1 else f"{found.n_heads} heads"
         print(
             f"{'made hard':<14}{count}: the output changes by {found.change:.3f} "
-            f"(as many at random: {found.change_random:.3f})"
+            f"(the same number of random heads: {found.change_random:.3f})"
         )
     if out is not None:
         from hardmax.surveys.head_pages import write_survey
 
-        named = "the small transformer that sorts" if model == BUNDLED else _name(model)
+        named = "the small transformer that sorts" if model == BUNDLED else _display_name(model)
         named = f"Heads of {named}" + (f" ({select})" if select else "")
         print(f"{'page':<14}{write_survey(survey, out, named)}")
 
 
-def _name(model: str) -> str:
-    """What a model is called: the name of a file or folder, else as it was typed."""
+def _display_name(model: str) -> str:
+    """Return the name of a model file or folder, or the text that the user typed."""
     return Path(model).absolute().name if Path(model).exists() else model
 
 
-def _input(
+def _read_input(
     model: str,
     select: str | None,
     text: str | None,
     tokens: str | None,
     vectors: Path | None,
 ) -> dict[str, Any]:
-    """What the model reads, as arguments of `survey_heads`."""
+    """Return the input of the model as arguments of `survey_heads`."""
     import numpy as np
 
     from hardmax.errors import ArgumentError
@@ -130,13 +130,13 @@ def _input(
         try:
             return {"tokens": np.array([int(word) for word in tokens.replace(",", " ").split()])}
         except ValueError:
-            raise ArgumentError(f"`--tokens` must be numbers; got {tokens!r:.60}.") from None
+            raise ArgumentError(f"`--tokens` must be integers; got {tokens!r:.60}.") from None
     assert vectors is not None
-    with opening("--vectors", vectors):
+    with report_file_errors("--vectors", vectors):
         try:
-            # Mapped first: a header may announce more than the file has.
+            # Map the file first: its header may announce more data than the file has.
             return {"vectors": np.array(np.lib.format.open_memmap(vectors, mode="r"))}
         except (ValueError, EOFError, OverflowError, SyntaxError) as error:
             raise ArgumentError(
-                f"`--vectors` must be an array of NumPy; {vectors}: {error!s:.100}."
+                f"`--vectors` must be a NumPy array file (.npy); {vectors}: {error!s:.100}."
             ) from None

@@ -10,7 +10,7 @@ from hardmax.cli.audit import audit
 from hardmax.cli.bounds import bounds
 from hardmax.cli.compile import compile_file
 from hardmax.cli.explore import explore
-from hardmax.cli.flags import interrupted, naming, with_quiet
+from hardmax.cli.flags import add_quiet_option, command_class, report_interrupt
 from hardmax.cli.heads import heads
 from hardmax.cli.pictures import plot
 from hardmax.cli.regions import regions, verify
@@ -25,23 +25,23 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
-    # Help in plain text comes at once; loading what colours it takes longer than a search.
+    # Plain-text help appears at once; importing rich would take longer than most searches.
     rich_markup_mode=None,
 )
 
 
 def run() -> None:
-    """Run the command line; a refusal is one clear line and exit status 2, not a traceback."""
+    """Run the command line. A refusal prints one line, without a traceback, and exits with 2."""
     try:
         app()
-    except KeyboardInterrupt:  # Before the refusals: an interrupted search is both.
-        sys.exit(interrupted())
+    except KeyboardInterrupt:  # First, because errors.Interrupted is also a HardmaxError.
+        sys.exit(report_interrupt())
     except HardmaxError as error:
         print(f"hardmax: {error}", file=sys.stderr)
-        # The system failed to write a file: the command was not at fault.
+        # A FileError is a failure of the system to write a file, not a fault of the command.
         sys.exit(1 if isinstance(error, FileError) else 2)
     except OSError as error:
-        print(f"hardmax: {error}; what was finished is kept", file=sys.stderr)
+        print(f"hardmax: {error}; finished results are kept", file=sys.stderr)
         sys.exit(1)
 
 
@@ -55,14 +55,16 @@ def _print_version(wanted: bool) -> None:
 def main(
     version: Annotated[
         bool,
-        typer.Option("--version", callback=_print_version, is_eager=True, help="Print and stop."),
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print the version and exit."
+        ),
     ] = False,
 ) -> None:
     """The exact geometry of transformers at zero temperature."""
 
 
 _SHAPE = {"n_keys": "--keys", "n_heads": "--heads"}
-# `hardmax --help` shows these, whole.
+# The one-line descriptions in `hardmax --help`; longer ones would be truncated.
 _REGIONS = "Find and count every cell of a model on a domain, exactly."
 _PLOT = "Draw the cells of a model on a domain, or a saved partition."
 _EXPLORE = "Open a page that shows models and counts their cells."
@@ -72,24 +74,24 @@ _COMPILE = "Compile a network to a standard transformer."
 _REPRODUCE = "Regenerate the papers' figures, tables and examples."
 _STABILITY = "Print the bounds at finite temperature."
 _SWEEP = "Count the cells of random transformers of many sizes."
-app.command(cls=naming(), short_help=_REGIONS)(with_quiet(regions))
-app.command(cls=naming())(with_quiet(verify))
-app.command(cls=naming(), short_help=_PLOT)(with_quiet(plot))
-app.command(cls=naming(), short_help=_EXPLORE)(with_quiet(explore))
-app.command(cls=naming(), short_help=_HEADS)(with_quiet(heads))
-app.command(cls=naming(id="--claim"))(with_quiet(audit))
-app.command(cls=naming(**_SHAPE), short_help=_BOUNDS)(with_quiet(bounds))
-app.command("compile", cls=naming(), short_help=_COMPILE)(with_quiet(compile_file))
-app.command(cls=naming(), short_help=_REPRODUCE)(with_quiet(reproduce))
-app.command(cls=naming())(with_quiet(query))
-app.command(cls=naming(**_SHAPE), short_help=_STABILITY)(with_quiet(stability))
+app.command(cls=command_class(), short_help=_REGIONS)(add_quiet_option(regions))
+app.command(cls=command_class())(add_quiet_option(verify))
+app.command(cls=command_class(), short_help=_PLOT)(add_quiet_option(plot))
+app.command(cls=command_class(), short_help=_EXPLORE)(add_quiet_option(explore))
+app.command(cls=command_class(), short_help=_HEADS)(add_quiet_option(heads))
+app.command(cls=command_class(id="--claim"))(add_quiet_option(audit))
+app.command(cls=command_class(**_SHAPE), short_help=_BOUNDS)(add_quiet_option(bounds))
+app.command("compile", cls=command_class(), short_help=_COMPILE)(add_quiet_option(compile_file))
+app.command(cls=command_class(), short_help=_REPRODUCE)(add_quiet_option(reproduce))
+app.command(cls=command_class())(add_quiet_option(query))
+app.command(cls=command_class(**_SHAPE), short_help=_STABILITY)(add_quiet_option(stability))
 _SIZES = {**_SHAPE, "N": "--keys", "H": "--heads", "d": "--dim", "L": "--depth"}
-app.command(cls=naming(**_SIZES), short_help=_SWEEP)(with_quiet(sweep))
+app.command(cls=command_class(**_SIZES), short_help=_SWEEP)(add_quiet_option(sweep))
 
 
 @app.command()
 def info() -> None:
-    """Print the versions a result can depend on."""
+    """Print the versions of hardmax and its libraries."""
     from hardmax._ground.records import library_versions
 
     for library, version in library_versions().items():

@@ -1,11 +1,11 @@
-"""Any model file the library reads, for the commands that take one."""
+"""The reader of model files for the commands, and the options for state dicts."""
 
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from hardmax.cli.flags import calling, opening
+from hardmax.cli.flags import rename_arguments, report_file_errors
 
 Activations = Annotated[
     str | None,
@@ -26,25 +26,25 @@ def read_model(
     *,
     keeps_graphs: bool = False,
 ) -> tuple[Any, str]:
-    """Read a model from any file the library reads.
+    """Read a model from any file that the library supports.
 
     Args:
-        flag: What the file is called on the command line, for messages.
-        path: A file of `save_model`, a compiled transformer or function, or any file of a network
-            that `read_network_file` reads.
-        activations: For a state dict, what stands between its layers.
-        last_activation: For a state dict, what stands after its last layer.
-        keeps_graphs: Whether a network with convolutions or skip connections is returned as it is;
-            otherwise as dense layers, if it is small.
+        flag: The name of the file on the command line, for error messages.
+        path: A file written by `save_model`, a compiled transformer or function, or any network
+            file that `read_network_file` reads.
+        activations: The activations between the layers of a state dict.
+        last_activation: The activation after the last layer of a state dict.
+        keeps_graphs: Whether to return a network with convolutions or skip connections as a graph.
+            Otherwise, it is converted to dense layers if it is small.
 
     Returns:
-        A model that the engines read, and what had to be assumed about it; may be empty.
+        A model that the engines accept, and the assumption made about it; empty if there is none.
     """
-    # Each reader is imported where it is needed: the compilers take longer to import than most
-    # searches take.
+    # Each reader is imported only where it is needed: importing the compilers takes longer than
+    # most searches.
     from hardmax.errors import ArgumentError
 
-    with opening(flag, path):
+    with report_file_errors(flag, path):
         kind = _format(path)
         if path.suffix.lower() == ".onnx" and activations is None and last_activation is None:
             from hardmax.models.formats.onnx.graphs import from_onnx
@@ -53,7 +53,12 @@ def read_model(
             network = from_onnx(path)
             is_dense = isinstance(network, GraphNetwork) and not keeps_graphs
             return network.network if is_dense else network, ""
-        if kind is None and activations is None and last_activation is None and _is_script(path):
+        if (
+            kind is None
+            and activations is None
+            and last_activation is None
+            and _is_script_archive(path)
+        ):
             from hardmax.models.formats.torch.network_files import load_torch_file
             from hardmax.models.graphs.graph_networks import GraphNetwork
 
@@ -63,12 +68,15 @@ def read_model(
         if kind is None:
             from hardmax.constructions.compilers.state_dicts import read_network_file
 
-            with calling(activations="--activations", last_activation="--last-activation"):
+            with rename_arguments(activations="--activations", last_activation="--last-activation"):
                 file = read_network_file(path, activations, last_activation)
             return file.network, file.assumption or ""
         for name, given in (("activations", activations), ("last-activation", last_activation)):
             if given is not None:
-                raise ArgumentError(f"`--{name}` is for state dicts; {path} says what it holds.")
+                raise ArgumentError(
+                    f"`--{name}` applies only to state dicts; {path} defines its own activations. "
+                    "Leave the option out."
+                )
         if kind.startswith("hardmax.compiled-function/"):
             from hardmax.constructions.compilers.compiled_function_files import load_function
 
@@ -82,8 +90,8 @@ def read_model(
         return load_model(path), ""
 
 
-def described(model: Any) -> str:
-    """Say in one line what a model is."""
+def describe(model: Any) -> str:
+    """Return a one-line description of a model."""
     from hardmax.models.argmax import ArgmaxNetwork
 
     if not isinstance(model, ArgmaxNetwork):
@@ -92,14 +100,14 @@ def described(model: Any) -> str:
     return f"ArgmaxNetwork(R^{model.dim_in} -> R^{model.dim_out}, {layers})"
 
 
-def _is_script(path: Path) -> bool:
+def _is_script_archive(path: Path) -> bool:
     from hardmax.models.formats.torch.script_files import is_script_archive
 
     return is_script_archive(path)
 
 
 def _format(path: Path) -> str | None:
-    """Return the format a file claims to have; None if it is not one of this library."""
+    """Return the format recorded in a file, or None if the file is not one of this library."""
     from hardmax._ground.json_text import parse_json
     from hardmax.errors import RecordFormatError
     from hardmax.models.tensor_files import read_tensors

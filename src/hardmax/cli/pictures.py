@@ -1,11 +1,11 @@
-"""`hardmax plot`, and pictures that other commands write."""
+"""`hardmax plot`, and the pictures that other commands write."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hardmax.cli.flags import calling, opening
+from hardmax.cli.flags import rename_arguments, report_file_errors
 from hardmax.errors import ArgumentError
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def plot(
         typer.Option(
             "--color",
             "--colour",
-            help="Use one color per region, per affine map (map), or per cell.",
+            help="Use one color for each region, affine map (map) or cell.",
         ),
     ] = "region",
     window: Annotated[
@@ -52,7 +52,7 @@ def plot(
 ) -> None:
     """Draw the cells of a model on a domain of dimension 1 to 3, or a saved partition.
 
-    On a line, such as the segment between two inputs, the cells are drawn below the outputs.
+    On a domain of dimension 1, such as a segment, the cells are drawn below a plot of the outputs.
     """
     from hardmax._ground.arguments import choice
     from hardmax.geometry.domain_text import read_box
@@ -62,17 +62,17 @@ def plot(
     check_picture("--output", target)
     box = None if window is None else read_box(window, "--window")
     part = _partition(file, domain)
-    with calling(box="--window", obj="FILE"):
+    with rename_arguments(box="--window", obj="FILE"):
         options = {"color": color, "walls": walls, "legend": legend, "box": box}
         save_picture(part, "--output", target, theme="dark" if dark else "light", **options)
     print(f"{'picture':<14}{target}")
 
 
 def check_picture(flag: str, path: Path) -> None:
-    """Refuse a picture that could not be written, before anything is computed.
+    """Refuse a picture file that could not be written, before anything is computed.
 
     Raises:
-        ArgumentError: If there is no such kind of picture, or no such folder.
+        ArgumentError: If the file ending is not a picture format, or the folder does not exist.
     """
     from matplotlib.backend_bases import FigureCanvasBase
 
@@ -86,19 +86,19 @@ def check_picture(flag: str, path: Path) -> None:
 
 
 def check_folder(flag: str, path: Path) -> None:
-    """Refuse a file in a folder that is not there.
+    """Refuse a file whose folder does not exist.
 
     Raises:
-        ArgumentError: If it is not, or the file is a folder itself.
+        ArgumentError: If the folder does not exist, or the path is itself a folder.
     """
     if not path.parent.is_dir() or path.is_dir():
-        raise ArgumentError(f"`{flag}` must be a file in a folder that is there; got {path}.")
+        raise ArgumentError(f"`{flag}` must be a file in an existing folder; got {path}.")
 
 
 def save_picture(
     part: "Partition", flag: str, path: Path, *, theme: str = "light", **options: Any
 ) -> None:
-    """Draw a partition, with its three counts above it, and write it in one step."""
+    """Draw a partition with its three counts as the title, and write the file atomically."""
     from hardmax._ground.files import replacing
     from hardmax.plotting.drawing import plot as draw
     from hardmax.plotting.style import off_screen
@@ -109,41 +109,41 @@ def save_picture(
         axes = draw(part, **options)
         numbers = ", ".join(
             f"{count} {name.removesuffix('s') if count == '1' else name}"
-            for name, count in counts(part)
+            for name, count in list_counts(part)
         )
-        # The picture says by itself what it leaves out.
+        # Keep the title that `draw` sets: it states what the picture leaves out.
         axes.set_title("\n".join(filter(None, (numbers, axes.get_title()))))
-        with opening(flag, path), replacing(path) as stream:
+        with report_file_errors(flag, path), replacing(path) as stream:
             axes.figure.savefig(stream, format=kind, **metadata)
 
 
-def counts(part: "Partition", *, only_cells: bool = False) -> list[tuple[str, str]]:
-    """Name and write the three counts; those of a search that stopped early say so."""
+def list_counts(part: "Partition", *, only_cells: bool = False) -> list[tuple[str, str]]:
+    """Return names and texts of the three counts; an incomplete search has "at least" n cells."""
     if part.is_complete and only_cells:
         return [("cells", str(part.n_cells))]
     if part.is_complete:
         found = ("cells", part.n_cells), ("regions", part.n_regions)
         return [(name, str(n)) for name, n in (*found, ("affine maps", part.n_affine_maps))]
-    # Regions found apart may be one with a cell not found yet: their number says nothing.
+    # A cell not found yet may join two regions, so their number so far is not a lower bound.
     n_cells = str(part.n_cells)
     return [("cells", n_cells if n_cells.startswith("at least") else f"at least {n_cells}")]
 
 
 def _partition(file: Path, domain: str | None) -> "Partition":
-    """Read a partition, or search a model."""
+    """Read a saved partition, or search a model on a domain."""
     from hardmax.cli.models import read_model
     from hardmax.geometry.domain_text import read_domain
     from hardmax.regions.arrow_tables import load_partition
     from hardmax.regions.engines import enumerate_regions
 
     where = None if domain is None else read_domain(domain, "--domain")
-    with opening("FILE", file):
+    with report_file_errors("FILE", file):
         with file.open("rb") as stream:
             is_parquet = stream.read(4) == b"PAR1"
         if is_parquet:
             return load_partition(file, domain=where)
     model, _ = read_model("FILE", file)
     if where is None:
-        raise ArgumentError(f"`--domain` must say where to look at a model, as {file} is one.")
+        raise ArgumentError(f"`--domain` is required: {file} is a model, not a saved partition.")
     found: Partition = enumerate_regions(model, where)
     return found

@@ -1,4 +1,4 @@
-"""`hardmax regions` and `hardmax verify`: every cell of a model on a domain, and their proof."""
+"""`hardmax regions` and `hardmax verify`: find every cell of a model, and check a certificate."""
 
 import time
 from fractions import Fraction
@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hardmax.cli.flags import calling, opening
-from hardmax.cli.models import Activations, LastActivation, described, read_model
-from hardmax.cli.pictures import check_folder, check_picture, counts, save_picture
+from hardmax.cli.flags import rename_arguments, report_file_errors
+from hardmax.cli.models import Activations, LastActivation, describe, read_model
+from hardmax.cli.pictures import check_folder, check_picture, list_counts, save_picture
 from hardmax.errors import ArgumentError
 
 if TYPE_CHECKING:
@@ -29,15 +29,15 @@ Executor = Annotated[
 ]
 
 _LONGEST, _MOST_BITS = 200, 1 << 12
-"""How long the text of a domain may be that is printed, and how long its integers; those of a
-domain in float64 are shorter."""
+"""The longest text of a domain that is printed, in characters, and the largest size of its integers
+in bits. A domain given in float64 has smaller integers."""
 
 
 def regions(
     model: Model,
     domain: Annotated[str, typer.Option(help="The domain to search, as listed above.")],
     count: Annotated[
-        bool, typer.Option("--count", help="Count the cells without storing them, which is faster.")
+        bool, typer.Option("--count", help="Count the cells without storing them (faster).")
     ] = False,
     out: Annotated[
         Path | None,
@@ -49,15 +49,15 @@ def regions(
     store: Annotated[
         Path | None,
         typer.Option(
-            help="Write the cells to this folder as they are found. The same command resumes an "
-            "interrupted search."
+            help="Write the cells to this folder as they are found. Run the same command again to "
+            "resume an interrupted search."
         ),
     ] = None,
     certificate: Annotated[
         Path | None,
         typer.Option(
-            help="Write a certificate for `hardmax verify` to this file. With --store, a name that "
-            "does not end in .json is a folder of parts, and existing parts are kept."
+            help="Write a certificate for `hardmax verify` to this file. With --store, a path that "
+            "does not end in .json names a folder of parts, and existing parts are kept."
         ),
     ] = None,
     plot: Annotated[
@@ -70,37 +70,35 @@ def regions(
         bool,
         typer.Option(
             "--json",
-            help="Print a JSON record of the counts, which `hardmax.Record` reads, and no lines.",
+            help="Print the counts as JSON, readable by `hardmax.Record`, instead of text.",
         ),
     ] = False,
     exact: Annotated[
         bool,
-        typer.Option(
-            "--exact", help="Use integer arithmetic alone, without floats, which is slower."
-        ),
+        typer.Option("--exact", help="Use integer arithmetic only, without floats (slower)."),
     ] = False,
     workers: Annotated[
-        int | None, typer.Option(help="The number of threads, used in 2 to 7 dimensions.")
+        int | None, typer.Option(help="The number of threads in 2 to 7 dimensions.")
     ] = None,
     executor: Executor = None,
     activations: Activations = None,
     last_activation: LastActivation = None,
 ) -> None:
-    """Find every cell of a model on a domain, exactly, and count cells, regions and affine maps.
+    """Find every cell of a model on a domain and count cells, regions and affine maps, exactly.
 
     \b
     Domains:
       box:-1,1^2                      the box [-1, 1]^2
       box:-1,1;0,5                    one interval for each coordinate
-      space:3                         all of space, 3 dimensions
-      segment:0,0;1,2                 from one point to another
-      line:0,0;1,2                    through a point in a direction
-      ray:0,0;1,2                     from a point in a direction
-      hull:0,0;1,0;0,1                the convex hull of points, a polygon
-      polytope:1,0<=1;-1,-1<=0        inequalities a,b <= c
-      slice:0,0,1;1,0,0;0,1,0         the plane through a point along directions
-      slice:0,0,1;1,0,0|box:-1,1      a part of it, in its coordinates
-    In a list x^n is x, n times: segment:0^784;1^784. Quote the text.
+      space:3                         all of R^3
+      segment:0,0;1,2                 the segment from one point to another
+      line:0,0;1,2                    the line through a point in a direction
+      ray:0,0;1,2                     the ray from a point in a direction
+      hull:0,0;1,0;0,1                the convex hull of points
+      polytope:1,0<=1;-1,-1<=0        the points that satisfy inequalities
+      slice:0,0,1;1,0,0;0,1,0         the plane through a point along two directions
+      slice:0,0,1;1,0,0|box:-1,1      a part of a slice, in its own coordinates
+    In a list, x^n repeats x n times: segment:0^784;1^784. Put the domain in quotes.
 
     \b
     Exit status:
@@ -108,11 +106,11 @@ def regions(
       1 if a limit stopped the search
       2 if the input was refused
       130 after Ctrl-C
-    """  # noqa: D301 - the backspace keeps the lines of the table apart.
+    """  # noqa: D301 - the backspace keeps typer from joining the lines of the table.
     from hardmax.geometry.domain_text import domain_text, read_domain
 
-    _refuse_together(count, {"--out": out, "--certificate": certificate, "--plot": plot})
-    # What is written down is about networks of dense layers.
+    _refuse_files_with_count(count, {"--out": out, "--certificate": certificate, "--plot": plot})
+    # Tables and certificates describe networks of dense layers.
     is_written = out is not None or certificate is not None
     network, assumed = read_model(
         "MODEL", model, activations, last_activation, keeps_graphs=not is_written
@@ -125,7 +123,7 @@ def regions(
         if not as_json:
             print(f"{name:<14}{text}", flush=True)
 
-    tell("model", described(network))
+    tell("model", describe(network))
     if assumed:
         tell("assumed", assumed)
     tell("domain", domain_text(where))
@@ -144,8 +142,8 @@ def regions(
         },
     )
     seconds = time.perf_counter() - start
-    # Regions and maps need all cells in memory at once.
-    found = counts(part, only_cells=count or store is not None)
+    # Counting regions and maps needs all cells in memory at once.
+    found = list_counts(part, only_cells=count or store is not None)
     for name, number in found:
         tell(name, number)
     tell("search", f"{seconds:.2f} s, engine {part.engine}")
@@ -155,15 +153,15 @@ def regions(
     if out is not None:
         from hardmax.regions.arrow_tables import save_partition
 
-        with opening("--out", out):
+        with report_file_errors("--out", out):
             save_partition(part, out)
         tell("written", out)
     if certificate is not None:
-        with opening("--certificate", certificate):
-            _certify(part, certificate, {"workers": workers, "executor": executor})
+        with report_file_errors("--certificate", certificate):
+            _save_certificate(part, certificate, {"workers": workers, "executor": executor})
         tell("certificate", certificate)
     if plot is not None:
-        with calling(obj="--plot", box="--domain"):
+        with rename_arguments(obj="--plot", box="--domain"):
             save_picture(part, "--plot", plot)
         tell("picture", plot)
     if as_json:
@@ -176,7 +174,7 @@ def regions(
         reached = " or ".join(
             f"--{k.replace('_', '-')}" for k, v in limits.items() if v is not None
         )
-        tell("incomplete", f"{reached} stopped the search: there may be more cells")
+        tell("incomplete", f"{reached} stopped the search; there may be more cells")
         raise typer.Exit(1)
 
 
@@ -192,25 +190,26 @@ def verify(
     domain: Annotated[
         str | None,
         typer.Option(
-            help="Refuse a certificate about any other domain than this one, and show both (see "
-            "`hardmax regions --help`)."
+            help="The domain that the certificate must be about. If it is about another domain, "
+            "both are printed and the check fails (see `hardmax regions --help`)."
         ),
     ] = None,
     simple: Annotated[
         bool,
         typer.Option(
             "--simple",
-            help="Use the verifier in integers alone (hardmax/verify/verify.py), which is slower.",
+            help="Use the slower verifier that uses only integers (hardmax/verify/verify.py).",
         ),
     ] = False,
     workers: Annotated[
-        int | None, typer.Option(help="The number of processes that check a tiling or the parts.")
+        int | None,
+        typer.Option(help="The number of processes that check a tiling or parts of a certificate."),
     ] = None,
     executor: Executor = None,
     activations: Activations = None,
     last_activation: LastActivation = None,
 ) -> None:
-    """Check a certificate from the stored weights alone, exactly.
+    """Check a certificate exactly, from the stored weights alone.
 
     \b
     Exit status:
@@ -224,22 +223,25 @@ def verify(
     from hardmax.verify.checking import is_domain_of, verify_certificate
 
     network, assumed = read_model("MODEL", model, activations, last_activation)
-    with opening("CERTIFICATE", certificate):
+    with report_file_errors("CERTIFICATE", certificate):
         files = sorted(certificate.glob("*.json")) if certificate.is_dir() else [certificate]
         if not files:
-            raise ArgumentError(f"`path` must have parts of a certificate; {certificate} has none.")
+            raise ArgumentError(
+                "`path` must be a certificate, or a folder with the parts of one; the folder "
+                f"{certificate} has no .json files."
+            )
         claim = Certificate.load(files[0])
         parts = files if certificate.is_dir() else claim
     where = None if domain is None else read_domain(domain, "--domain")
-    print(f"{'model':<14}{described(network)}")
+    print(f"{'model':<14}{describe(network)}")
     if assumed:
         print(f"{'assumed':<14}{assumed}")
-    print(f"{'domain':<14}{_claimed_domain(claim)}", flush=True)
+    print(f"{'domain':<14}{_describe_domain(claim)}", flush=True)
     if where is not None and not is_domain_of(claim, where):
         print(f"{'--domain':<14}{domain_text(where)}", flush=True)
     start = time.perf_counter()
     method = "integers" if simple else "fast"
-    with calling(workers="--workers"):
+    with rename_arguments(workers="--workers"):
         verdict = verify_certificate(
             network, parts, where, method=method, workers=workers, executor=executor
         )
@@ -247,26 +249,26 @@ def verify(
     if not verdict.ok:
         print(f"{'not ok':<14}{verdict.reason}")
         raise typer.Exit(1)
-    print(f"{'ok':<14}these are all cells: {verdict.n_cells}")
-    print(f"{'check':<14}{seconds:.2f} s, by {claim.kind}")
+    print(f"{'ok':<14}all cells are listed: {verdict.n_cells}")
+    print(f"{'check':<14}{seconds:.2f} s, proof by {claim.kind}")
 
 
-def _refuse_together(count: bool, files: dict[str, Path | None]) -> None:
+def _refuse_files_with_count(count: bool, files: dict[str, Path | None]) -> None:
     given = [flag for flag, path in files.items() if path is not None]
     if count and given:
         raise ArgumentError(
-            f"`--count` stores no cells, so nothing can be written; leave out it or {given[0]}."
+            f"`--count` stores no cells, so {given[0]} has nothing to write; leave out one of them."
         )
 
 
 def _check_targets(out: Path | None, certificate: Path | None, plot: Path | None, dim: int) -> None:
-    """Refuse what could not be written at the end, before a search that may take long."""
+    """Refuse files that could not be written, before a search that may take long."""
     if out is not None:
         from hardmax._ground.extras import load_extra
         from hardmax._ground.files import check_ending
         from hardmax.regions.arrow_tables import PARTITION_ENDINGS
 
-        with calling(path="--out"):
+        with rename_arguments(path="--out"):
             ending = check_ending(out, PARTITION_ENDINGS)
         if ending == ".parquet":
             load_extra("pyarrow.parquet", extra="arrow", purpose="Arrow tables")
@@ -277,13 +279,13 @@ def _check_targets(out: Path | None, certificate: Path | None, plot: Path | None
         check_picture("--plot", plot)
         if dim not in (1, 2, 3):
             raise ArgumentError(
-                f"`--plot` draws domains of dimension 1 to 3; this one has {dim}. Search a segment "
-                "between two points or a slice of dimension 2 instead."
+                f"`--plot` draws domains of dimension 1 to 3; this domain has dimension {dim}. "
+                "Search a segment between two points, or a slice of dimension 2, instead."
             )
 
 
 def _search(model: Any, domain: Any, options: dict[str, Any]) -> "tuple[Partition, bool]":
-    """Search; Ctrl-C ends it with the cells so far, and whether that happened."""
+    """Return the partition found, and whether Ctrl-C ended the search early."""
     from hardmax.regions.engines import enumerate_regions
 
     has_limit = options["max_cells"] is not None or options["max_seconds"] is not None
@@ -294,7 +296,7 @@ def _search(model: Any, domain: Any, options: dict[str, Any]) -> "tuple[Partitio
         if found is None:
             raise
         return found, True
-    # Without a limit only Ctrl-C ends a search early.
+    # Without a limit, only Ctrl-C ends a search early.
     return part, not part.is_complete and not has_limit
 
 
@@ -306,7 +308,7 @@ def _record(
     assumed: str,
     seconds: float,
 ) -> "Record":
-    """Return what the command found as a record. Counts of an incomplete search are "at least"."""
+    """Return the results as a record; counts of an incomplete search are lower bounds."""
     from hardmax._ground.records import Record, fingerprint
 
     results: dict[str, Any] = {
@@ -319,32 +321,32 @@ def _record(
     return Record("regions", parameters, results, None, fingerprint(part.network), seconds)
 
 
-def _certify(part: "Partition", path: Path, who: dict[str, Any]) -> None:
+def _save_certificate(part: "Partition", path: Path, who: dict[str, Any]) -> None:
     from hardmax.regions.stores import StoredPartition
 
     if isinstance(part, StoredPartition) and path.suffix != ".json":
-        with calling(folder="--certificate"):
+        with rename_arguments(folder="--certificate"):
             part.save_certificate(path, **who)
     else:
         part.certificate().save(path)
 
 
-def _claimed_domain(claim: Any) -> str:
-    """Write the domain of a certificate as text, if it is not too long."""
+def _describe_domain(claim: Any) -> str:
+    """Return the domain of a certificate as text, or a summary if the text is too long."""
     from hardmax.geometry.domain_text import domain_text
 
     dim, ambient = claim.chart.shape[1] - 1, claim.chart.shape[0]
     text = f"a part of dimension {dim} of R^{ambient}, {len(claim.rows)} inequalities"
     numbers = [*claim.rows.ravel().tolist(), *claim.chart.ravel().tolist()]
     if all(entry.bit_length() <= _MOST_BITS for entry in numbers):
-        domain = _domain_of(claim)
+        domain = _read_claimed_domain(claim)
         exact = text if domain is None else domain_text(domain)
         text = exact if len(exact) <= _LONGEST else text
     return text
 
 
-def _domain_of(claim: Any) -> Any:
-    """Return the domain of a certificate; None if its chart has numbers beyond float64."""
+def _read_claimed_domain(claim: Any) -> Any:
+    """Return the domain of a certificate, or None if float64 cannot represent its chart."""
     import numpy as np
 
     from hardmax.exact.dyadic import nearest_float
@@ -360,7 +362,7 @@ def _domain_of(claim: Any) -> Any:
     if exact == np.eye(dim, dim + 1).tolist():
         return inner
     is_segment = rows == {(1, 1), (-1, 0)}
-    if is_segment:  # Its chart has the difference of its ends, which floats may not hold.
+    if is_segment:  # The chart has the difference of the ends, which may not be a float64.
         exact = [[p + way, p] for way, p in exact]
     floats = np.array([[nearest_float(x) for x in row] for row in exact]).reshape(ambient, -1)
     if floats.tolist() != exact:

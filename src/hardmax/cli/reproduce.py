@@ -1,4 +1,4 @@
-"""`hardmax reproduce` and `hardmax query`: every result again, and questions about them."""
+"""`hardmax reproduce` and `hardmax query`: recompute all results, and query them with SQL."""
 
 import sys
 from pathlib import Path
@@ -14,7 +14,7 @@ _OUT = Path("results")
 
 def reproduce(
     names: Annotated[
-        list[str] | None, typer.Argument(help="The experiments to run. The default is all of them.")
+        list[str] | None, typer.Argument(help="The experiments to run (default: all).")
     ] = None,
     list_only: Annotated[
         bool, typer.Option("--list", help="List the experiments and exit.")
@@ -23,7 +23,7 @@ def reproduce(
         bool, typer.Option("--quick", help="Use small sizes; takes less than a minute.")
     ] = False,
     full: Annotated[
-        bool, typer.Option("--full", help="Use the largest sizes; takes long.")
+        bool, typer.Option("--full", help="Use the largest sizes; takes a long time.")
     ] = False,
     out: Annotated[
         Path,
@@ -37,13 +37,13 @@ def reproduce(
         typer.Option("--again", help="Run experiments again even if their results are up to date."),
     ] = False,
 ) -> None:
-    """Regenerate the papers' figures, tables and examples, the ledger, and one page of it all."""
+    """Regenerate the papers' figures, tables and examples, the ledger, and a report on one page."""
     from hardmax.errors import ArgumentError
     from hardmax.papers.experiment_runs import run_experiments
     from hardmax.papers.registry import experiment_titles
     from hardmax.papers.report import build_report
 
-    level = _level(quick, full)
+    level = _choose_level(quick, full)
     if list_only:
         for name, title in experiment_titles().items():
             print(f"{name:<16}{title}")
@@ -56,10 +56,10 @@ def reproduce(
         print(f"report: {build_report(out, level)}")
     except OSError as error:
         where = f"{error.filename}: {error.strerror}" if error.filename else error
-        raise ArgumentError(f"`out` must be a folder that can be written; {where}.") from None
+        raise ArgumentError(f"`out` must be a folder that can be written to; {where}.") from None
     except KeyboardInterrupt:
         print(
-            f"hardmax: interrupted; what is finished is in {out}, and the same command goes on "
+            f"hardmax: interrupted; finished results are in {out}, and the same command resumes "
             "from there",
             file=sys.stderr,
         )
@@ -67,8 +67,8 @@ def reproduce(
 
 
 def _run_all(out: Path, level: "Level", again: bool) -> None:
-    """Run every experiment and the ledger; what is done and unchanged is kept."""
-    from hardmax.cli.audit_beside import audit_beside, audit_summary
+    """Run every experiment and the audit; results that are up to date are kept."""
+    from hardmax.cli.audit_beside import start_audit, wait_for_audit
     from hardmax.papers.audit import kept_audit
     from hardmax.papers.experiment_runs import run_experiments
     from hardmax.papers.registry import experiment_titles
@@ -77,26 +77,30 @@ def _run_all(out: Path, level: "Level", again: bool) -> None:
     kept = None if again else kept_audit(out / "audit")
     if kept is not None:
         run_experiments(names, out, level=level, again=again)
-        print(f"audit: {kept} (already done)")
+        print(f"audit: {kept} (up to date)")
         return
-    with audit_beside(out / "audit") as audit:
+    with start_audit(out / "audit") as audit:
         run_experiments(names, out, level=level, again=again)
-        print(f"audit: {audit_summary(audit)}")
+        print(f"audit: {wait_for_audit(audit)}")
 
 
-def _level(quick: bool, full: bool) -> "Level":
+def _choose_level(quick: bool, full: bool) -> "Level":
     from hardmax.errors import ArgumentError
 
     if quick and full:
-        raise ArgumentError("`--quick` and `--full` exclude each other; give one of them.")
+        raise ArgumentError("`--quick` and `--full` exclude each other; give only one of them.")
     return "quick" if quick else "full" if full else "default"
 
 
 def query(
     sql: Annotated[str, typer.Argument(help="The SQL query, for example 'SHOW TABLES'.")],
     out: Annotated[Path, typer.Option(help="The folder of the results.")] = _OUT,
-    quick: Annotated[bool, typer.Option("--quick", help="Use the results of --quick.")] = False,
-    full: Annotated[bool, typer.Option("--full", help="Use the results of --full.")] = False,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Query the results of `reproduce --quick`.")
+    ] = False,
+    full: Annotated[
+        bool, typer.Option("--full", help="Query the results of `reproduce --full`.")
+    ] = False,
 ) -> None:
     """Run an SQL query on the results."""
     from rich.console import Console
@@ -105,7 +109,7 @@ def query(
     from hardmax.papers.experiment_runs import level_folder
     from hardmax.papers.store import query as run_query
 
-    columns, rows = run_query(level_folder(out, _level(quick, full)), sql)
+    columns, rows = run_query(level_folder(out, _choose_level(quick, full)), sql)
     table = Table()
     for column in columns:
         table.add_column(column)

@@ -1,4 +1,4 @@
-"""`hardmax stability`: what a margin is worth at finite temperature, as a table."""
+"""`hardmax stability`: a table of bounds for a head at finite temperature."""
 
 import json
 from typing import Annotated
@@ -8,17 +8,19 @@ import typer
 
 def stability(
     keys: Annotated[int, typer.Option(help="The number of keys N of the head.")],
-    margin: Annotated[float, typer.Option(help="The lead of the winner over every rival.")],
+    margin: Annotated[
+        float, typer.Option(help="The margin: the winner's score minus the next best.")
+    ],
     d_k: Annotated[int, typer.Option("--d-k", help="The head size d_k.")],
     tau: Annotated[
         float | None, typer.Option(help="An additional temperature, in the units of the margin.")
     ] = None,
     epsilon: Annotated[
-        float, typer.Option(help="The share of the attention that rivals may have.")
+        float, typer.Option(help="The largest share of the attention that the rivals may have.")
     ] = 0.01,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
 ) -> None:
-    """Print the bounds at finite temperature: as claimed, and as they are."""
+    """Print the bounds at finite temperature: as claimed in the papers, and corrected."""
     from hardmax.stability.tables import QUANTITIES, stability_table
 
     table = stability_table(keys, margin, d_k, tau=tau, epsilon=epsilon)
@@ -32,7 +34,7 @@ def stability(
     shown = Table(title=f"A head at finite temperature: {shape}")
     shown.add_column("bound on")
     for column in table.columns:
-        # Square brackets are citations here, not rich's markup.
+        # Escape square brackets: they are citations here, not rich markup.
         name = column.name.replace("[", r"\[")
         style = "yellow" if column.is_claim else None
         shown.add_column(f"{name}\ntau = {column.tau:g}", justify="right", style=style)

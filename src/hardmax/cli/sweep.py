@@ -1,11 +1,11 @@
-"""`hardmax sweep`: the cells of random transformers over a grid of sizes."""
+"""`hardmax sweep`: count the cells of random transformers over a grid of sizes."""
 
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from hardmax.cli.flags import calling
+from hardmax.cli.flags import rename_arguments
 from hardmax.cli.regions import Executor
 from hardmax.errors import ArgumentError
 
@@ -26,19 +26,20 @@ def sweep(
         str, typer.Option(help="The scales of the query biases: a list such as 0,0.5.")
     ] = "0.5",
     domain: Annotated[
-        str, typer.Option(help="The domain; d stands for the dimension, as in box:-1,1^d.")
+        str,
+        typer.Option(help="The domain, where d stands for the model dimension: box:-1,1^d."),
     ] = "space:d",
     max_seconds: Annotated[
         float | None, typer.Option(help="Stop the search of each model after this many seconds.")
     ] = None,
     workers: Annotated[
-        int | None, typer.Option(help="The number of models searched at the same time.")
+        int | None, typer.Option(help="The number of models searched concurrently.")
     ] = None,
     executor: Executor = None,
 ) -> None:
-    """Count the cells of random transformers over a grid of sizes, exactly, one row for each.
+    """Count the cells of random transformers over a grid of sizes, exactly.
 
-    The same command resumes a sweep that was interrupted.
+    The table has one row per model. Run the same command again to resume an interrupted sweep.
 
     \b
     Exit status:
@@ -50,10 +51,10 @@ def sweep(
     from hardmax.papers.sweeps import sweep, sweep_points
 
     texts = {"N": keys, "H": heads, "d": dim, "L": depth, "d_ff": d_ff, "seed": seeds}
-    grid = {name: _numbers(name, text) for name, text in texts.items()}
-    scales = _scales(bias)
+    grid = {name: _parse_numbers(name, text) for name, text in texts.items()}
+    scales = _parse_scales(bias)
     flags = {"n_keys": "--keys", "n_heads": "--heads", "seed": "--seeds"}
-    with calling(**flags):
+    with rename_arguments(**flags):
         points = sweep_points({**grid, "bias": scales}, domain)
     rows = sweep(points, out=out, max_seconds=max_seconds, workers=workers, executor=executor)
     n_stopped = sum(not row.is_complete for row in rows)
@@ -64,8 +65,8 @@ def sweep(
         raise typer.Exit(1)
 
 
-def _numbers(name: str, text: str) -> list[int]:
-    """Read a list of numbers and ranges."""
+def _parse_numbers(name: str, text: str) -> list[int]:
+    """Parse a list of integers and ranges."""
     numbers: list[int] = []
     try:
         for part in text.split(","):
@@ -76,8 +77,8 @@ def _numbers(name: str, text: str) -> list[int]:
     return numbers
 
 
-def _scales(text: str) -> list[float]:
+def _parse_scales(text: str) -> list[float]:
     try:
         return [float(part) for part in text.split(",")]
     except ValueError:
-        raise ArgumentError(f"`bias` must be a list as 0,0.5; got {text!r:.60}.") from None
+        raise ArgumentError(f"`bias` must be a list such as 0,0.5; got {text!r:.60}.") from None
