@@ -269,7 +269,7 @@ def test_the_command_compiles_a_state_dict(tmp_path):
     assert result.exit_code == 0, result.output
     compiled = load_compiled(target)
     assert compiled.epsilon == 1e-3
-    for words in ("[-1, 1]^2", "the default", "certified error", "overhead", "temperatures"):
+    for words in ("[-1, 1]^2", "(default;", "certified error", "overhead", "temperatures"):
         assert words in result.output
     assert f"{compiled.certified_error:.4g}" in result.output
 

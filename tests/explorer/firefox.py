@@ -120,7 +120,7 @@ def check(firefox, path):
     assert before != firefox("app.view.cells.found.n") == cells_by_the_library(firefox)
     frames = sorted(firefox("app.view.surface.frames"))
     firefox("(app.view.certify(), 0)")
-    firefox.wait_for("app.view.proof.textContent.includes('these are all cells')")
+    firefox.wait_for("app.view.proof.textContent.includes('all cells are listed')")
     firefox("(app.go('real'), 0)")
     firefox.wait_for("app.view.cells")
     assert firefox("app.view.cells.found.n") == cells_by_the_library(firefox)

@@ -39,7 +39,7 @@ def hash_of(cells):
 def test_the_engine_refuses_networks_with_sizes_and_indices_that_are_not_there(node, engine):
     searched, *refused = answers(node, engine, "", "refuse_networks.mjs")
     assert searched == "searched"
-    assert set(refused) == {"a size or an index of the model is out of range"}
+    assert set(refused) == {"A size or an index of the model is out of range."}
 
 
 def models_in(folder, seeds, most_cells):

@@ -67,9 +67,9 @@ def test_a_slice_is_a_chart():
     ("obj", "domain", "message"),
     [
         (3, None, "`model` must be a model"),
-        (hm.ReluNetwork([np.ones((3, 2)), np.ones((2, 1))]), None, "must be a plane in R\\^3"),
+        (hm.ReluNetwork([np.ones((3, 2)), np.ones((2, 1))]), None, "Choose a plane in R\\^3"),
         (hm.ReluNetwork([np.ones((3, 2)), np.ones((2, 1))]), hm.WholeSpace(3), "dimension 2"),
-        ([], None, "a list of `HeadArrays`"),
+        ([], None, "a nonempty list of `HeadArrays`"),
     ],
 )
 def test_what_cannot_be_drawn_is_refused(obj, domain, message):

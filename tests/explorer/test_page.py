@@ -401,7 +401,7 @@ def test_every_export_can_be_opened(shown, chromium, tmp_path, capsys, view):
     script = saved(shown, "Python snippet").decode().replace("hm.plot", "print")
     exec(script, {})
     assert capsys.readouterr().out.split()[0] == str(count)
-    (tmp_path / "saved.html").write_bytes(saved(shown, "one HTML file"))
+    (tmp_path / "saved.html").write_bytes(saved(shown, "single HTML file"))
     again = Shown(chromium).open(tmp_path / "saved.html")
     assert again("app.state") == shown("app.state")
     again.wait_for("app.view.found || app.view.diagram || app.view.cells")
@@ -495,7 +495,7 @@ def test_heads_that_do_not_fit_are_refused(shown, tmp_path):
         shown("app.view.alarm.hidden = true")
         drop(shown, tmp_path / "bad.json")
         shown.wait_for("!app.view.alarm.hidden")
-        assert "no heads of a model" in shown.tab.get_by_role("alert").inner_text()
+        assert "does not contain heads of a model" in shown.tab.get_by_role("alert").inner_text()
 
 
 def test_a_certificate_is_made_and_checked_in_the_page_and_a_spoiled_one_refused(shown, tmp_path):
@@ -503,7 +503,7 @@ def test_a_certificate_is_made_and_checked_in_the_page_and_a_spoiled_one_refused
     shown.wait_for("app.view.cells?.counts")
     shown.tab.get_by_role("button", name="certificate", exact=True).click()
     count = shown.count("cells")
-    shown.tab.get_by_text(f"these are all cells, {count} of them").wait_for()
+    shown.tab.get_by_text(f"all cells are listed, {count} in total").wait_for()
     files = {}
     for name in ("certificate.json", "model.safetensors"):
         with shown.tab.expect_download() as waiting:
@@ -511,7 +511,10 @@ def test_a_certificate_is_made_and_checked_in_the_page_and_a_spoiled_one_refused
         files[name] = waiting.value.path().read_bytes()
     assert verify.check(files["model.safetensors"], files["certificate.json"]) == count
     claim = json.loads(files["certificate.json"])
-    for change, words in ((claim, f"all cells, {count} of them"), (None, "do not cover")):
+    for change, words in (
+        (claim, f"all cells are listed, {count} in total"),
+        (None, "do not cover"),
+    ):
         if change is None:
             claim["signatures"].pop()
             claim["witnesses"].pop()

@@ -214,16 +214,16 @@ def test_a_page_runs_a_checkpoint_again_on_other_tokens(chromium, engine, local,
     shown.tab.get_by_label("checkpoint").select_option(checkpoint)
     shown.wait_for("app.view.data.labels.length === 16")
     assert "at random" in shown("app.view.about.textContent")
-    shown.tab.get_by_label("a text, or tokens by their numbers").fill("3, 14 15, 9")
+    shown.tab.get_by_label("a text, or token ids").fill("3, 14 15, 9")
     shown.tab.get_by_role("button", name="run").click()
     shown.wait_for("app.view.data.labels.join() === '3,14,15,9' && app.view.cells")
     assert shown("app.view.layer.is_causal")
     shown.tab.get_by_label("checkpoint").select_option("hardmax")
-    shown.tab.get_by_label("a text, or tokens by their numbers").fill("shrew|ehrsw")
+    shown.tab.get_by_label("a text, or token ids").fill("shrew|ehrsw")
     shown.tab.keyboard.press("Enter")
     shown.wait_for("app.view.data.labels.join('') === 'shrew|ehrsw'")
     shown.tab.get_by_label("checkpoint").select_option(checkpoint)
-    shown.tab.get_by_label("a text, or tokens by their numbers").fill("3, 99")
+    shown.tab.get_by_label("a text, or token ids").fill("3, 99")
     shown.tab.get_by_role("button", name="run").click()
     shown.wait_for("!app.view.alarm.hidden")
     assert shown.errors == []
@@ -324,7 +324,9 @@ def test_a_page_without_an_engine_asks_the_server_and_says_so(chromium, monkeypa
         shown.tab.get_by_role("button", name="certificate.json").click()
     claim = hm.Certificate.load(waiting.value.path())
     assert hm.verify_certificate(relu(8), claim).ok
-    assert f"all cells, {part.n_cells} of them" in shown.tab.locator("#panel").inner_text()
+    assert (
+        f"all cells are listed, {part.n_cells} in total" in shown.tab.locator("#panel").inner_text()
+    )
     assert shown.errors == []
     shown.context.close()
     one.close()

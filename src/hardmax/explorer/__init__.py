@@ -1,4 +1,4 @@
-"""A page to play with: in a browser, a notebook or a file. `explore` is in hardmax itself."""
+"""The explorer, an interactive page in a browser, a notebook or a file: `hardmax.explore`."""
 
 from hardmax._ground.public_names import attach
 

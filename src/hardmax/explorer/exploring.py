@@ -1,4 +1,4 @@
-"""`explore`: a model, a head or a partition on the page, in a notebook, a browser or a file."""
+"""`explore`: show a model, a head or a partition in the explorer."""
 
 import html
 import os
@@ -29,11 +29,11 @@ from hardmax.typing import DomainLike
 
 @dataclass(frozen=True, eq=False)
 class Exploration:
-    """The page with something on it; a notebook shows it.
+    """The explorer page with a model on it, which a notebook displays.
 
     Attributes:
-        start: The state that the page shows first; empty for its own.
-        models: Heads of checkpoints at work that the page has.
+        start: The initial state of the page; empty for the default.
+        models: The heads of checkpoints at work that the page contains.
 
     Examples:
         >>> from hardmax import ReluNetwork, explore
@@ -55,17 +55,17 @@ class Exploration:
     def _repr_html_(self) -> str:
         text = html.escape(self.page(), quote=True)
         style = "width:100%;height:640px;border:1px solid #8884;border-radius:8px"
-        # Without an origin of its own the page reads nothing of the notebook.
+        # A sandboxed frame has no origin, so the page cannot read the notebook.
         rights = "allow-scripts allow-downloads"
         return f'<iframe sandbox="{rights}" style="{style}" srcdoc="{text}"></iframe>'
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the page as one HTML file, which needs no other and no network."""
+        """Write the page as a single HTML file that works offline."""
         with replacing(path) as stream:
             stream.write(self.page().encode())
 
     def widget(self) -> Any:
-        """Return a live widget for a notebook; its `state` is what the page shows, both ways.
+        """Return a live notebook widget whose `state` is synchronized with the page.
 
         Raises:
             MissingExtraError: If anywidget is not installed.
@@ -75,7 +75,7 @@ class Exploration:
         return explorer_widget(self.page(), self.start)
 
     def open(self) -> Path:
-        """Write the page to a new folder for temporary files and open it in a browser."""
+        """Write the page to a new temporary folder and open it in a browser."""
         path = Path(tempfile.mkdtemp(prefix="hardmax-")) / "explorer.html"
         self.save(path)
         webbrowser.open(path.as_uri())
@@ -85,23 +85,23 @@ class Exploration:
 def explore(
     obj: Any = None, domain: DomainLike | None = None, *, labels: Sequence[str] | None = None
 ) -> Exploration:
-    """Put a model on the page of the explorer, which finds its cells exactly in any browser.
+    """Show a model in the explorer, which finds its cells exactly in any browser.
 
     Args:
-        obj: A model with two inputs, or with more and a planar `domain`: a network, a transformer,
-            a block, a head, the path of a model file, or a torch module; a `Partition` of two
-            dimensions, or the path of one; the layers of a checkpoint at work, as
-            `models.head_arrays` or `heads_from_cache` returns them; or None for the page as it is.
-        domain: Where to look, of two dimensions, or the text of it; by default the box from -4 to
-            4, or that of the partition.
-        labels: What the tokens of layers are called.
+        obj: A model with two input coordinates, or with more and a planar `domain`: a network, a
+            transformer, a block, a head, the path of a model file, or a torch module. Or a
+            two-dimensional `Partition`, or the path of one. Or the layers of a checkpoint at work,
+            as `models.head_arrays` and `heads_from_cache` return them. None shows the default page.
+        domain: A two-dimensional domain, or its text. The default is the domain of the partition,
+            or the box from -4 to 4.
+        labels: The labels of the tokens, if `obj` has layers of a checkpoint.
 
     Returns:
-        What a notebook shows as the page; `save` writes it to a file, `open` opens it, `widget`
-        makes it live.
+        An object that a notebook displays as the page. `save` writes it to a file, `open` opens it
+        in a browser, and `widget` returns a live widget.
 
     Raises:
-        ArgumentError: If there is no plane to look at, or `obj` is no model.
+        ArgumentError: If the domain is not two-dimensional, or `obj` has an unsupported type.
 
     Examples:
         >>> from hardmax import ReluNetwork, explore
@@ -125,7 +125,10 @@ def explore(
     data = model_data(model)
     dim_in = model.dim if not hasattr(model, "dim_in") else model.dim_in
     if where is None and dim_in != 2:
-        raise ArgumentError(f"`domain` must be a plane in R^{dim_in}, a `Slice`; got none.")
+        raise ArgumentError(
+            f"`domain` is required: the model has {dim_in} input coordinates. Choose a plane in "
+            f"R^{dim_in}, a `Slice`."
+        )
     if where is None:
         where = Box(np.full(2, -HALF_SIDE), np.full(2, HALF_SIDE))
     shown = domain_data(where, dim_in)
@@ -145,6 +148,6 @@ def explore(
 
 
 def _window(window: Box) -> dict[str, float]:
-    """Return a square window with a little more than a box in it."""
+    """Return a square window that shows a box with a small margin."""
     (x, y), sides = (window.low + window.high) / 2, window.high - window.low
     return {"x": float(x), "y": float(y), "half": 0.53 * float(sides.max())}

@@ -1,4 +1,4 @@
-"""Heads of a checkpoint at work as the plain data that the page reads: layers, queries and keys."""
+"""Plain data for the page from the heads of a checkpoint at work: layers, queries and keys."""
 
 from collections.abc import Sequence
 from functools import cache, lru_cache
@@ -18,9 +18,9 @@ from hardmax.models.checkpoints.weights import TransformerWeights
 
 FORMAT = "hardmax.heads/1"
 MOST_TOKENS = 256
-"""A sequence has at most so many tokens."""
+"""The maximum number of tokens of a sequence."""
 MOST_NUMBERS = 2_000_000
-"""Queries and keys have at most so many numbers."""
+"""The maximum number of entries of all queries and keys together."""
 _N_DRAWN = 16
 
 
@@ -34,14 +34,14 @@ def heads_data(
     """Return the queries and keys of layers as lists of numbers.
 
     Args:
-        layers: The layers, for one sequence.
-        labels: What its tokens are called; their numbers if None.
-        name: What the model is called.
-        about: A sentence on where it comes from.
+        layers: The layers, run on one sequence.
+        labels: The labels of the tokens. The default is their positions.
+        name: The name of the model.
+        about: A description of the model and its input.
 
     Raises:
-        ArgumentError: If there are no layers, they are of different sequences or too large, or the
-            labels are not as many as the tokens.
+        ArgumentError: If there are no layers, if they belong to different sequences or are too
+            large, or if the number of labels is not the number of tokens.
 
     Examples:
         >>> one = HeadArrays(np.ones((1, 2, 1)), np.ones((1, 2, 1)), np.ones((1, 2, 1)), True)
@@ -50,18 +50,19 @@ def heads_data(
     """
     given = list(layers)
     if not given or not all(isinstance(layer, HeadArrays) for layer in given):
-        raise ArgumentError("`layers` must be a list of `HeadArrays`, at least one.")
+        raise ArgumentError("`layers` must be a nonempty list of `HeadArrays`.")
     lengths = {layer.queries.shape[1] for layer in given}
     n = max(lengths)
     if len(lengths) > 1 or not 2 <= n <= MOST_TOKENS:
         raise ArgumentError(
-            f"`layers` must be of one sequence of 2 to {MOST_TOKENS} tokens; got {sorted(lengths)}."
+            f"`layers` must belong to one sequence of 2 to {MOST_TOKENS} tokens; got sequences of "
+            f"lengths {sorted(lengths)}."
         )
     if sum(layer.queries.size + layer.keys.size for layer in given) > MOST_NUMBERS:
-        raise ArgumentError(f"`layers` must have at most {MOST_NUMBERS} numbers; they have more.")
+        raise ArgumentError(f"`layers` must have at most {MOST_NUMBERS} numbers; got more.")
     words = [str(i) for i in range(n)] if labels is None else [str(label) for label in labels]
     if len(words) != n:
-        raise ArgumentError(f"`labels` must be {n}, one for each token; got {len(words)}.")
+        raise ArgumentError(f"`labels` must have {n} entries, one per token; got {len(words)}.")
     return {
         "format": FORMAT,
         "name": name,
@@ -85,23 +86,24 @@ def checkpoint_data(
 ) -> dict[str, Any]:
     """Run a checkpoint on tokens or a text, and return its heads at work.
 
+    Without tokens and text, random tokens are drawn from the vocabulary with a fixed seed, or
+    random vectors if the model has no embedding; the field `about` of the result says so.
+
     Args:
-        name: A file, a folder, an installed package or a cached model (see `load_checkpoint`),
-            followed by `@` and the checkpoint to select if it has several.
-        tokens: The numbers of the tokens.
-        text: In place of them a text, where the checkpoint says how to read it (`tokenise`). If
-            neither is given, tokens are drawn from the vocabulary with a fixed seed, or vectors
-            where the model has no embedding, and `about` says so.
+        name: A file, a folder, an installed package or a cached model (see `load_checkpoint`). If
+            it has several checkpoints, append `@` and the one to select.
+        tokens: The token ids.
+        text: A text instead of token ids, for a checkpoint with a tokenizer (see `tokenise`).
 
     Raises:
-        HardmaxError: If it cannot be read, or has no such tokens.
+        HardmaxError: If the checkpoint cannot be read, or does not have these tokens.
 
     Examples:
         >>> checkpoint_data("hardmax", text="cab|")["labels"]
         ['c', 'a', 'b', '|']
     """
-    source, select = _parts(name)
-    weights, rng = _loaded(source, select), np.random.default_rng(0)
+    source, select = _split_name(name)
+    weights, rng = _load(source, select), np.random.default_rng(0)
     labels: Sequence[str] | None = None
     vectors = None
     if text is not None:
@@ -110,16 +112,18 @@ def checkpoint_data(
         tokens = None if found.tokens is None else found.tokens.tolist()
         about = "a text"
     elif tokens is not None:
-        about = "tokens by their numbers"
+        about = "given token ids"
     elif weights.embedding is not None:
         tokens = rng.integers(len(weights.embedding.tokens), size=_N_DRAWN).tolist()
-        about = "tokens drawn at random, by their numbers"
+        about = "token ids drawn at random"
     else:
         vectors = rng.normal(size=(_N_DRAWN, weights.dim))
-        about = "vectors drawn at random, as the model has no embedding"
+        about = "vectors drawn at random, because the model has no embedding"
     if tokens is not None:
         if not 2 <= len(tokens) <= MOST_TOKENS:
-            raise ArgumentError(f"`tokens` must be 2 to {MOST_TOKENS}; got {len(tokens)}.")
+            raise ArgumentError(
+                f"`tokens` must have 2 to {MOST_TOKENS} entries; got {len(tokens)}."
+            )
         labels = labels or [str(integer("tokens", token, at_least=0)) for token in tokens]
     run = run_transformer(weights, tokens, vectors=vectors)
     heads = weights.layers[0].attention
@@ -129,25 +133,25 @@ def checkpoint_data(
     return heads_data(layers, labels, name=name, about=f"{kind}, {sizes}; {about}")
 
 
-def _parts(name: str) -> tuple[str, str | None]:
-    """Split a name into the source of a checkpoint and which one it is."""
+def _split_name(name: str) -> tuple[str, str | None]:
+    """Split a name into the source and the checkpoint to select, or None."""
     source, _, select = (name, "", "") if Path(name).exists() else name.partition("@")
     return source, select or None
 
 
 @lru_cache(maxsize=2)
-def _loaded(source: str, select: str | None) -> TransformerWeights:
+def _load(source: str, select: str | None) -> TransformerWeights:
     return load_checkpoint(source, select)
 
 
 @cache
 def sample_heads() -> dict[str, Any]:
-    """Return the heads of the small transformer of the package, which the page has at hand.
+    """Return the heads of the small transformer of the package, which every page contains.
 
     Examples:
         >>> sample_heads()["name"], "".join(sample_heads()["labels"])
         ('hardmax', 'transformer|aefmnorrrst')
     """
     data = checkpoint_data(BUNDLED, text="transformer|aefmnorrrst")
-    about = "the small trained transformer of the package, putting letters in order"
+    about = "the small trained transformer of the package, which sorts letters"
     return {**data, "about": f"{about}: {data['about']}"}

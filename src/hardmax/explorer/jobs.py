@@ -1,4 +1,4 @@
-"""Searches for the page: cells found slice by slice, with progress, and given up when asked."""
+"""Searches for the page: slice by slice, with progress reports and cancellation."""
 
 import json
 import struct
@@ -23,32 +23,33 @@ from hardmax.regions.partition import Partition
 from hardmax.verify.checking import verify_certificate
 
 MOST_CELLS = 2_000_000
-"""A search stops after so many cells."""
+"""The maximum number of cells of a search."""
 MOST_SECONDS = 300.0
-"""And after about so many seconds."""
+"""The approximate time limit of a search."""
 MOST_NUMBERS = 1_000_000
-"""A model has at most so many numbers."""
+"""The maximum number of entries of a model."""
 MOST_CERTIFIED = 20_000
-"""Certificates are made for at most so many cells."""
+"""The maximum number of cells of a certificate."""
 MOST_DOMAIN_NUMBERS = 20_000
-"""A domain, with the directions of a plane in a large space."""
+"""The maximum number of entries of a domain, including the directions of a plane."""
 
 
 class Question(NamedTuple):
-    """What the page asks: the cells of the first layers of a network on a planar domain."""
+    """A question of the page: the cells of a network on a planar domain."""
 
     network: ArgmaxNetwork
     domain: Any
 
 
 def read_question(message: dict[str, Any]) -> Question:
-    """Read a question of the page, which may say anything.
+    """Read a question of the page; the message is not trusted.
 
     Args:
-        message: With `model` and `domain` as plain data, and perhaps `depth`, the number of layers.
+        message: A mapping with `model` and `domain` as plain data, and optionally `depth`, the
+            number of layers to keep.
 
     Raises:
-        HardmaxError: If it is no question, or too large a one.
+        HardmaxError: If the question is malformed or too large.
 
     Examples:
         >>> net = {"kind": "ReluNetwork", "weights": [[[1.0], [2.0]], [[1.0]]],
@@ -64,10 +65,10 @@ def read_question(message: dict[str, Any]) -> Question:
     if not isinstance(model, dict):
         raise ArgumentError(f"`model` must be an object; got {type(model).__name__}.")
     for name, most in (("model", MOST_NUMBERS), ("domain", MOST_DOMAIN_NUMBERS)):
-        if _n_numbers(message.get(name), most) > most:
-            raise ArgumentError(f"`{name}` must have at most {most} numbers; it has more.")
+        if _count_numbers(message.get(name), most) > most:
+            raise ArgumentError(f"`{name}` must have at most {most} numbers; got more.")
     if depth is not None and (type(depth) is not int or depth < 0):
-        raise ArgumentError(f"`depth` must be an integer, at least 0; got {depth!r:.60}.")
+        raise ArgumentError(f"`depth` must be a nonnegative integer; got {depth!r:.60}.")
     network, domain = model_from_data(model), domain_from_data(message.get("domain"))
     if depth is not None and depth < len(network.layers):
         layers = network.layers[:depth]
@@ -77,8 +78,8 @@ def read_question(message: dict[str, Any]) -> Question:
     return Question(network, domain)
 
 
-def _n_numbers(value: Any, most: int) -> int:
-    """Count what is in lists and objects, up to a little more than is allowed."""
+def _count_numbers(value: Any, most: int) -> int:
+    """Count the entries of nested lists and objects; stop soon after `most`."""
     stack, count = [value], 0
     while stack and count <= most:
         one = stack.pop()
@@ -94,12 +95,12 @@ def _n_numbers(value: Any, most: int) -> int:
 def find_cells(
     question: Question, is_given_up: Callable[[], bool], report: Callable[[int], None]
 ) -> Partition | None:
-    """Find all cells; None if it was given up.
+    """Find all cells, up to the limits; return None if the search was cancelled.
 
     Args:
         question: The network and the domain.
-        is_given_up: Asked between slices.
-        report: Told how many cells have been found so far.
+        is_given_up: Returns whether to cancel; called between slices.
+        report: Called with the number of cells found so far.
     """
     network, domain = question
     where = search_domain(network, planar_domain(domain, network.dim_in))
@@ -121,7 +122,7 @@ def find_cells(
 
 
 def certify(question: Question) -> dict[str, Any]:
-    """Make a certificate of all cells, and check it from its text and the weights alone.
+    """Make a certificate of all cells, and check it from its text and the weights only.
 
     Returns:
         The text of the certificate, whether it proves its claim, and the number of cells.
@@ -132,14 +133,17 @@ def certify(question: Question) -> dict[str, Any]:
     network, domain = question
     part = enumerate_regions(network, domain, max_cells=MOST_CERTIFIED + 1)
     if part.n_found > MOST_CERTIFIED:
-        raise ArgumentError(f"certificates are made here for at most {MOST_CERTIFIED} cells.")
+        raise ArgumentError(
+            f"The page makes certificates for at most {MOST_CERTIFIED} cells; this model has more. "
+            "Use `hardmax regions --certificate`."
+        )
     text = part.certificate().to_json()
     verdict = verify_certificate(network, Certificate.from_json(text), domain)
     return {"certificate": text, "isProved": verdict.ok, "n": verdict.n_cells}
 
 
 def cells_message(number: int, part: Partition) -> bytes:
-    """Write cells as the page reads them: the length of a JSON header, the header, and arrays."""
+    """Encode cells for the page: the length of a JSON header, the header, and arrays."""
     cells = part.cells
     assert cells.vertices is not None
     assert cells.starts is not None

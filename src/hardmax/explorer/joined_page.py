@@ -1,4 +1,4 @@
-"""The page as one HTML file: modules, style, engine and models that it starts with, all inside."""
+"""Join the page into a single HTML file with its modules, style, engine and initial models."""
 
 import base64
 import json
@@ -17,7 +17,7 @@ _MODULES = (
     "pens", "raster", "surface", "controls", "diagrams", "curves", "snippets", "weights", "worker",
     "server", "attention", "cells", "head", "heads", "regions", "real", "tour", "app",
 )  # fmt: skip
-"""The modules of the page, each after those that it imports."""
+"""The modules of the page, each after the modules that it imports."""
 _IMPORT = re.compile(r'^import \{([^}]*)\} from "\./(\w+)\.js";$', re.MULTILINE)
 _EXPORT = re.compile(r"^export (?=(?:async )?(?:function|const|class) (\w+))", re.MULTILINE)
 
@@ -29,14 +29,13 @@ def page(
     models: Sequence[dict[str, Any]] = (),
     offers: Sequence[str] = (),
 ) -> str:
-    """Return the page as one HTML file that needs no other, from any address or from a disk.
+    """Return the page as a single self-contained HTML file, for any address or a local disk.
 
     Args:
-        start: The state that it shows first, as the page itself saves it; what it does not say is
-            as usual.
-        server: What it says to the server that it comes from; a page without it knows no server.
-        models: Heads of checkpoints at work, as `heads_data` writes them.
-        offers: The names of checkpoints that the server can run.
+        start: The initial state, as the page itself saves it. Missing fields have their defaults.
+        server: The token for the server that serves the page; empty if there is no server.
+        models: Heads of checkpoints at work, as `heads_data` returns them.
+        offers: The names of the checkpoints that the server can run.
 
     Examples:
         >>> text = page({"view": "regions"})
@@ -60,17 +59,17 @@ def page(
 
 
 def engine_bytes() -> bytes:
-    """Return the engine, a WebAssembly module, or nothing where it has not been built."""
+    """Return the engine, a WebAssembly module, or no bytes if it has not been built."""
     engine = files("hardmax.explorer") / "engine.wasm"
     return engine.read_bytes() if engine.is_file() else b""
 
 
 @cache
 def program() -> str:
-    """Return all modules as one script, each in a scope of its own.
+    """Return all modules as one script, each in its own scope.
 
-    Modules import named things from modules next to them, and export functions, constants and
-    classes where they are declared; nothing else has to be understood. `palette` is made here.
+    Only two forms are supported: modules import names from modules next to them, and export
+    functions, constants and classes at their declarations. The module `palette` is generated here.
     """
     scopes = [f"modules.palette = {{ PALETTE: {_palette()} }};"]
     for name in _MODULES:
@@ -86,7 +85,7 @@ def program() -> str:
 
 @cache
 def _presets() -> dict[str, Any]:
-    """Return the models that the page has at hand, as plain data."""
+    """Return the built-in models of the page as plain data."""
     return {
         f"shattering {depth}": model_data(shattering_transformer(2, 2, depth, 4))
         for depth in range(1, 5)
@@ -94,7 +93,7 @@ def _presets() -> dict[str, Any]:
 
 
 def _palette() -> str:
-    """Return the colours of every picture, as JSON."""
+    """Return the palette of all pictures as JSON."""
     text = (files("hardmax._ground") / "palette.json").read_text(encoding="utf-8")
     return json.dumps(json.loads(text), separators=(",", ":"))
 
@@ -104,5 +103,5 @@ def _read(name: str) -> str:
 
 
 def _safe_json(value: Any) -> str:
-    """Return JSON that cannot end the element it stands in."""
+    """Return JSON that cannot close the HTML element that contains it."""
     return json.dumps(value, separators=(",", ":")).replace("<", "\\u003c")

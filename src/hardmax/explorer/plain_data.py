@@ -1,4 +1,4 @@
-"""Models and domains as the plain data that the page reads."""
+"""Convert models and domains to plain data for the page, and back."""
 
 from typing import Any
 
@@ -21,10 +21,11 @@ def model_data(model: Any) -> dict[str, Any]:
 
     Args:
         model: A `ReluNetwork`, `MaxoutNetwork`, `HardTransformer` or `AttentionHead`, an
-            `ArgmaxNetwork`, or any model that has one as its `network`. Masked keys are left out.
+            `ArgmaxNetwork`, or any model with an `ArgmaxNetwork` as `network`. Masked keys are
+            omitted.
 
     Raises:
-        ArgumentError: If it is none of these.
+        ArgumentError: If the model has another type.
 
     Examples:
         >>> model_data(ReluNetwork([[[1.0], [2.0]], [[1.0]]]))
@@ -37,29 +38,29 @@ def model_data(model: Any) -> dict[str, Any]:
     if isinstance(model, MaxoutNetwork):
         return {
             "kind": "MaxoutNetwork",
-            "weights": [_lists(layer) for layer in model.weights],
-            "biases": [_lists(layer) for layer in model.biases or ()],
+            "weights": [_to_lists(layer) for layer in model.weights],
+            "biases": [_to_lists(layer) for layer in model.biases or ()],
         }
     if isinstance(model, AttentionHead):
-        return {"kind": "AttentionHead", **_head(model)}
+        return {"kind": "AttentionHead", **_head_data(model)}
     if isinstance(model, HardTransformer):
         maps = {"embedding": model.network.embedding, "readout": model.network.readout}
         return {
             "kind": "HardTransformer",
-            "blocks": [_block(block) for block in model.blocks],
-            **{name: _map(one) for name, one in maps.items() if not one.is_identity},
+            "blocks": [_block_data(block) for block in model.blocks],
+            **{name: _map_data(one) for name, one in maps.items() if not one.is_identity},
         }
     network = model if isinstance(model, ArgmaxNetwork) else getattr(model, "network", None)
     if not isinstance(network, ArgmaxNetwork):
         raise ArgumentError(f"`model` must be a model; got {type(model).__name__}.")
-    return _network(network)
+    return _network_data(network)
 
 
 def model_from_data(data: Any) -> ArgmaxNetwork:
-    """Return the network of a model that `model_data` wrote, whoever changed it since.
+    """Return the network of a model from plain data, which is not trusted.
 
     Raises:
-        HardmaxError: If it is no model; the message says why.
+        HardmaxError: If the data is not a valid model; the message gives the reason.
 
     Examples:
         >>> net = ReluNetwork([[[1.0], [2.0]], [[1.0]]])
@@ -69,7 +70,7 @@ def model_from_data(data: Any) -> ArgmaxNetwork:
     try:
         return _read_model(dict(data))
     except (KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError) as error:
-        raise ArgumentError(f"`model` must be a model as plain data; {error!r:.200}.") from None
+        raise ArgumentError(f"`model` is not valid model data: {error!r:.200}.") from None
 
 
 def _read_model(data: dict[str, Any]) -> ArgmaxNetwork:
@@ -97,7 +98,7 @@ def _read_model(data: dict[str, Any]) -> ArgmaxNetwork:
         return ArgmaxNetwork(
             tuple(layers), _read_map(data["embedding"]), _read_map(data["readout"])
         )
-    raise ArgumentError(f"`kind` must be one that the page knows; got {kind!r:.60}.")
+    raise ArgumentError(f"`kind` must be a kind of model that the page knows; got {kind!r:.60}.")
 
 
 def _read_map(data: dict[str, Any]) -> AffineMap:
@@ -114,10 +115,10 @@ def _read_block(
 
 
 def domain_from_data(data: Any) -> Any:
-    """Return a domain that `domain_data` wrote, whoever changed it since.
+    """Return a domain from plain data, which is not trusted.
 
     Raises:
-        HardmaxError: If it is no domain; the message says why.
+        HardmaxError: If the data is not a valid domain; the message gives the reason.
 
     Examples:
         >>> domain_from_data({"box": [0.0, 0.0, 1.0, 2.0]})
@@ -135,14 +136,14 @@ def domain_from_data(data: Any) -> Any:
             inner = Polytope(rows[:, :-1], rows[:, -1])
         return inner if chart is None else Slice(chart["bias"], chart["weight"], inner)
     except (KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError) as error:
-        raise ArgumentError(f"`domain` must be a domain as plain data; {error!r:.200}.") from None
+        raise ArgumentError(f"`domain` is not valid domain data: {error!r:.200}.") from None
 
 
 def domain_data(domain: Any, dim_in: int) -> dict[str, Any]:
-    """Return a domain of two dimensions in the input space of a model.
+    """Return a two-dimensional domain in the input space of a model as plain data.
 
     Raises:
-        ArgumentError: If it has another dimension.
+        ArgumentError: If the dimension of the domain is not 2.
 
     Examples:
         >>> from hardmax.geometry.domains import Box, WholeSpace
@@ -152,8 +153,8 @@ def domain_data(domain: Any, dim_in: int) -> dict[str, Any]:
     read: ChartedDomain = charted(domain, dim_in)
     if read.dim != 2:
         raise ArgumentError(
-            f"`domain` must have dimension 2 to be drawn; got {read.dim}. A plane in a larger "
-            "space is a `Slice`."
+            f"`domain` must have dimension 2 to be drawn; got {read.dim}. For a plane in a "
+            "higher-dimensional space, use a `Slice`."
         )
     data: dict[str, Any] = {
         "rows": [[str(int(x)) for x in row] for row in read.exact_rows.tolist()]
@@ -162,19 +163,19 @@ def domain_data(domain: Any, dim_in: int) -> dict[str, Any]:
         data = {"box": [float(x) for corner in read.corners for x in corner]}
     elif not data["rows"]:
         data = {"plane": True}
-    return data if read.is_identity else {**data, "chart": _map(read.chart)}
+    return data if read.is_identity else {**data, "chart": _map_data(read.chart)}
 
 
-def _lists(values: Any) -> Any:
-    return values.tolist() if hasattr(values, "tolist") else [_lists(value) for value in values]
+def _to_lists(values: Any) -> Any:
+    return values.tolist() if hasattr(values, "tolist") else [_to_lists(value) for value in values]
 
 
-def _map(affine: AffineMap) -> dict[str, Any]:
+def _map_data(affine: AffineMap) -> dict[str, Any]:
     weight = None if affine.is_identity else affine.weight.tolist()
     return {"weight": weight, "bias": affine.bias.tolist()}
 
 
-def _head(head: AttentionHead) -> dict[str, Any]:
+def _head_data(head: AttentionHead) -> dict[str, Any]:
     kept = head.unmasked
     data = {
         "query_weight": head.query_weight.tolist(),
@@ -189,31 +190,31 @@ def _head(head: AttentionHead) -> dict[str, Any]:
     return data
 
 
-def _block(block: Block) -> dict[str, Any]:
+def _block_data(block: Block) -> dict[str, Any]:
     return {
-        "heads": [_head(head) for head in block.heads],
-        "ffn": block.ffn and _feed_forward(block.ffn),
+        "heads": [_head_data(head) for head in block.heads],
+        "ffn": block.ffn and _feed_forward_data(block.ffn),
         "attention_residual": block.attention_residual,
         "ffn_residual": block.ffn_residual,
     }
 
 
-def _feed_forward(ffn: FeedForward) -> dict[str, Any]:
-    return {name: _lists(getattr(ffn, name)) for name in ("w_in", "b_in", "w_out", "b_out")}
+def _feed_forward_data(ffn: FeedForward) -> dict[str, Any]:
+    return {name: _to_lists(getattr(ffn, name)) for name in ("w_in", "b_in", "w_out", "b_out")}
 
 
-def _network(network: ArgmaxNetwork) -> dict[str, Any]:
+def _network_data(network: ArgmaxNetwork) -> dict[str, Any]:
     layers = []
     for layer in network.layers:
         arrays = {name: getattr(layer, name) for name in _LAYER_ARRAYS}
         layers.append(
             {
                 "residual": layer.residual,
-                "query": _map(layer.query),
-                "output": _map(layer.output),
+                "query": _map_data(layer.query),
+                "output": _map_data(layer.output),
                 **{name: array.tolist() for name, array in arrays.items() if array is not None},
             }
         )
-    maps = {"embedding": _map(network.embedding), "readout": _map(network.readout)}
+    maps = {"embedding": _map_data(network.embedding), "readout": _map_data(network.readout)}
     words = [list(words) for words in network.words]
     return {"kind": "ArgmaxNetwork", "layers": layers, **maps, "words": words}

@@ -1,8 +1,8 @@
-"""The local server: the page, and a socket on which it asks for searches by the native engine.
+"""The local server: it serves the page, and a socket for searches in the native engine.
 
-It listens on the loopback interface alone, answers to its own address alone (another name that
-leads here is refused, and so is a page from elsewhere), and reads every message without trust: one
-that is malformed gets an error, and neither the server nor another page is the worse for it.
+The server listens only on the loopback interface. It refuses requests for other host names and
+pages from other origins. It does not trust messages: a malformed message is answered with an error
+and affects neither the server nor other pages.
 """
 
 import asyncio
@@ -24,13 +24,13 @@ from hardmax.explorer.jobs import cells_message, certify, find_cells, read_quest
 from hardmax.explorer.joined_page import page
 
 MOST_BYTES = 32 << 20
-"""A message has at most so many bytes."""
+"""The maximum size of a message in bytes."""
 MOST_PAGES = 8
-"""So many pages may be connected at once."""
+"""The maximum number of pages connected at once."""
 MOST_CHARACTERS = 10_000
-"""A text that a checkpoint is run on has at most so many characters."""
+"""The maximum length of a text for a checkpoint, in characters."""
 MOST_PER_SECOND = 60
-"""A page may send so many messages a second."""
+"""The maximum number of messages per second from a page; further messages are delayed."""
 _HEADERS = {
     "x-content-type-options": "nosniff",
     "x-frame-options": "DENY",
@@ -51,11 +51,12 @@ def application(
     """Return the server as an ASGI application.
 
     Args:
-        start: What the page shows first.
-        port: The port that it will listen on, which is part of its address.
-        token: What the page has to say when it connects; a new one if None.
-        models: Heads of checkpoints at work that the page has from the start.
-        offers: The names of checkpoints that it may ask for, with other tokens; no others are read.
+        start: The initial state of the page.
+        port: The port that the server will listen on, which is part of its address.
+        token: The token that the page must send when it connects. The default is a new one.
+        models: The heads of checkpoints at work that the page contains.
+        offers: The names of the checkpoints that the page may run on other tokens. The server reads
+            no others.
 
     Raises:
         MissingExtraError: If Starlette is not installed.
@@ -68,12 +69,12 @@ def application(
     hosts = {f"{name}:{port}" for name in ("127.0.0.1", "localhost", "[::1]")}
     text = page(start, server=secret, models=models, offers=offers)
     pages = _Pages()
-    # One thread for the search of each page, one for reading what it asks next.
+    # Two threads per page: one for its search, and one to read its next question.
     threads = ThreadPoolExecutor(2 * MOST_PAGES)
 
     async def show(request: Any) -> Any:
         if request.headers.get("host") not in hosts:
-            return responses.PlainTextResponse("another host", 403)
+            return responses.PlainTextResponse("unknown host name", 403)
         return responses.HTMLResponse(text, headers=_HEADERS)
 
     async def answer(websocket: Any) -> None:
@@ -81,7 +82,7 @@ def application(
         is_ours = (
             websocket.headers.get("host") in hosts
             and websocket.headers.get("origin") in origins
-            # Text would have to be ASCII.
+            # Compare bytes: compare_digest accepts only ASCII text.
             and secrets.compare_digest(
                 websocket.query_params.get("token", "").encode("utf-8", "replace"), secret.encode()
             )
@@ -101,13 +102,13 @@ def application(
 
 
 class _Pages:
-    """How many pages are connected."""
+    """The number of connected pages."""
 
     count = 0
 
 
 class _Conversation:
-    """A page that is connected: one search at a time, the newest."""
+    """The connection to one page, which runs one search at a time, the newest."""
 
     def __init__(self, websocket: Any, threads: ThreadPoolExecutor, offers: frozenset[str]) -> None:
         self.socket = websocket
@@ -130,7 +131,7 @@ class _Conversation:
     async def hear(self, text: str | None) -> None:
         number = None
         try:
-            await self.wait_if_hasty()
+            await self.limit_rate()
             message = _read_message(text)
             number = message["id"]
             await self.stop()
@@ -140,34 +141,34 @@ class _Conversation:
             if message.get("kind") == "heads":
                 question, act = self.read_heads(message), self.run_checkpoint
             else:
-                question = await self.beside(read_question, message)
+                question = await self.run_in_thread(read_question, message)
                 act = self.certify if message.get("kind") == "certificate" else self.search
             self.given_up = threading.Event()
             self.task = asyncio.create_task(
                 self.attempt(number, act(number, question, self.given_up))
             )
         except Exception as error:
-            await self.say(id=number, error=_reason(error))
+            await self.say(id=number, error=_error_text(error))
 
     async def attempt(self, number: int, answer: Coroutine[Any, Any, None]) -> None:
-        """Answer a question, or say why not: whatever goes wrong, the conversation goes on."""
+        """Answer a question, or report an error; the conversation continues in any case."""
         try:
             await answer
         except Exception as error:
-            await self.say(id=number, error=_reason(error))
+            await self.say(id=number, error=_error_text(error))
 
-    async def beside(self, work: Callable[..., Any], *given: Any) -> Any:
-        """Do some work in a thread."""
+    async def run_in_thread(self, work: Callable[..., Any], *given: Any) -> Any:
+        """Run a function in a thread."""
         return await asyncio.get_running_loop().run_in_executor(self.threads, work, *given)
 
-    async def wait_if_hasty(self) -> None:
+    async def limit_rate(self) -> None:
         now = time.monotonic()
         self.times = [*(at for at in self.times if now - at < 1.0), now]
         if len(self.times) > MOST_PER_SECOND:
             await asyncio.sleep(0.2)
 
     async def stop(self) -> None:
-        """Give the search under way up, and wait until it has ended."""
+        """Cancel the current search and wait until it has ended."""
         self.given_up.set()
         if self.task is not None:
             with contextlib.suppress(Exception):
@@ -182,23 +183,25 @@ class _Conversation:
                 said[0] = time.monotonic()
                 asyncio.run_coroutine_threadsafe(self.say(id=number, progress=n_cells), loop)
 
-        part = await self.beside(find_cells, question, given_up.is_set, report)
+        part = await self.run_in_thread(find_cells, question, given_up.is_set, report)
         if part is not None and not given_up.is_set():
-            await self.socket.send_bytes(await self.beside(cells_message, number, part))
+            await self.socket.send_bytes(await self.run_in_thread(cells_message, number, part))
 
     async def certify(self, number: int, question: Any, given_up: threading.Event) -> None:
-        made = await self.beside(certify, question)
+        made = await self.run_in_thread(certify, question)
         if not given_up.is_set():
             await self.say(id=number, **made)
 
     def read_heads(self, message: dict[str, Any]) -> tuple[str, list[int] | None, str | None]:
-        """Read which checkpoint is to be run, and on which tokens or text."""
+        """Read the checkpoint to run, and the tokens or the text to run it on."""
         name, tokens, text = (message.get(field) for field in ("name", "tokens", "text"))
         if not isinstance(name, str) or name not in self.offers:
-            raise ArgumentError(f"`name` must be a checkpoint that is offered; got {name!r:.60}.")
+            raise ArgumentError(
+                f"`name` must be a checkpoint that the server offers; got {name!r:.60}."
+            )
         is_list = isinstance(tokens, list) and 2 <= len(tokens) <= MOST_TOKENS
         if tokens is not None and not (is_list and all(type(token) is int for token in tokens)):
-            raise ArgumentError(f"`tokens` must be 2 to {MOST_TOKENS} integers.")
+            raise ArgumentError(f"`tokens` must be a list of 2 to {MOST_TOKENS} integers.")
         if text is not None and not (isinstance(text, str) and len(text) <= MOST_CHARACTERS):
             raise ArgumentError(f"`text` must have at most {MOST_CHARACTERS} characters.")
         return name, tokens, text
@@ -209,32 +212,32 @@ class _Conversation:
         question: tuple[str, list[int] | None, str | None],
         given_up: threading.Event,
     ) -> None:
-        heads = await self.beside(checkpoint_data, *question)
+        heads = await self.run_in_thread(checkpoint_data, *question)
         if not given_up.is_set():
             await self.say(id=number, heads=heads)
 
     async def say(self, **fields: Any) -> None:
-        # The page may be gone.
+        # The page may have disconnected.
         with contextlib.suppress(RuntimeError):
             await self.socket.send_text(json.dumps(fields))
 
 
-def _reason(error: Exception) -> str:
-    """Say what went wrong: a refusal in its own words, anything else by its kind."""
-    return (
-        str(error) if isinstance(error, HardmaxError) else f"this failed ({type(error).__name__})"
-    )
+def _error_text(error: Exception) -> str:
+    """Return the message of a HardmaxError, and only the type of any other error."""
+    if isinstance(error, HardmaxError):
+        return str(error)
+    return f"The server failed to answer ({type(error).__name__})."
 
 
 def _read_message(text: str | None) -> dict[str, Any]:
     if text is None or len(text) > MOST_BYTES:
-        raise ArgumentError(f"a message must be text of at most {MOST_BYTES} bytes.")
+        raise ArgumentError(f"A message must be text of at most {MOST_BYTES} bytes.")
     try:
         message = json.loads(text)
     except (ValueError, RecursionError):
-        raise ArgumentError("a message must be JSON.") from None
+        raise ArgumentError("A message must be JSON.") from None
     if not isinstance(message, dict) or type(message.get("id")) is not int:
-        raise ArgumentError("a message must be an object with an integer `id`.")
+        raise ArgumentError("A message must be an object with an integer `id`.")
     return message
 
 
@@ -249,14 +252,14 @@ def serve(
     """Serve the page on the loopback interface until Ctrl-C.
 
     Args:
-        start: What the page shows first.
-        port: The port; any that is free if None.
-        opens: Whether a browser is opened.
-        models: Heads of checkpoints at work that the page has from the start.
-        offers: The names of checkpoints that the page may ask for.
+        start: The initial state of the page.
+        port: The port. The default is any free port.
+        opens: Whether to open a browser.
+        models: The heads of checkpoints at work that the page contains.
+        offers: The names of the checkpoints that the page may run.
 
     Raises:
-        MissingExtraError: If what serves is not installed.
+        MissingExtraError: If Starlette or uvicorn is not installed.
     """
     uvicorn = load_extra("uvicorn", extra="app", purpose="Local servers")
     with socket.socket() as listener:
@@ -264,7 +267,7 @@ def serve(
         listener.bind(("127.0.0.1", port or 0))
         number = int(listener.getsockname()[1])
         address = f"http://127.0.0.1:{number}/"
-        print(f"{'page':<14}{address}   (Ctrl-C ends it)", flush=True)
+        print(f"{'page':<14}{address}   (press Ctrl-C to stop)", flush=True)
         if opens:
             threading.Timer(0.5, webbrowser.open, [address]).start()
         config = uvicorn.Config(

@@ -1,4 +1,4 @@
-"""The page as a widget of a notebook, whose state Python can read and set."""
+"""The page as a notebook widget whose state Python can read and set."""
 
 from importlib.resources import files
 from typing import Any
@@ -7,11 +7,11 @@ from hardmax._ground.extras import load_extra
 
 
 def explorer_widget(text: str, start: dict[str, Any]) -> Any:
-    """Return a widget that shows the page; its `state` follows what is done there, and back.
+    """Return a widget that shows the page and synchronizes its `state` in both directions.
 
     Args:
-        text: The page.
-        start: The state that it shows first.
+        text: The page as HTML.
+        start: The initial state.
 
     Raises:
         MissingExtraError: If anywidget is not installed.

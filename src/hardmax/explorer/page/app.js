@@ -1,4 +1,4 @@
-// The page: tabs, state that can be undone and put into a link, exports, light and dark.
+// The page: tabs, a state with undo and links, exports, and light and dark themes.
 import { checkHeads, kindOfFile } from "./attention.js";
 import { button, element, withArrows } from "./controls.js";
 import { Engine } from "./engine.js";
@@ -32,7 +32,7 @@ const MOST_HISTORY = 2e7;
 
 // --- Links -----------------------------------------------------------------------------------------
 
-// The state as the end of an address, or nothing if it is too long for one.
+// The state encoded for the fragment of an address, or an empty text if it is too long.
 function toLink(state) {
   const bytes = new TextEncoder().encode(JSON.stringify(state));
   if (bytes.length > MOST_LINK) return "";
@@ -49,7 +49,7 @@ function fromLink(text) {
   return JSON.parse(new TextDecoder().decode(bytes));
 }
 
-// What a link may say: known views, numbers that are finite, not too much of anything.
+// The state of a link, as far as it is valid: known views, finite numbers, limited sizes.
 function checked(given) {
   const state = firstState();
   if (typeof given !== "object" || given === null) return state;
@@ -87,10 +87,11 @@ function checked(given) {
 }
 
 class App {
-  // `models` are heads at work that the page has, `offers` names of checkpoints that the server can run.
+  // `models` are the heads at work that the page contains, `offers` the names of the checkpoints that the
+  // server can run.
   constructor(engineBytes, start, presets, { models, offers }, source) {
     Object.assign(this, { engineBytes, presets, models, offers, source, undone: [], history: [] });
-    // Questions are numbered through all views, so that a late answer is known.
+    // Questions are numbered across all views, so that a late answer is recognized.
     this.asked = 0;
     this.state = this.stateOfLink() ?? checked(start ?? {});
     this.dark = matchMedia("(prefers-color-scheme: dark)");
@@ -109,7 +110,7 @@ class App {
         element(
           "p",
           { class: "info alarm" },
-          "The engine is not part of this page: `make explorer` builds it, or `hardmax explore` serves the page with the native engine.",
+          "This page does not contain the engine. Run `make explorer` to build it, or `hardmax explore` to serve the page with the native engine.",
         ),
       );
       return;
@@ -127,7 +128,7 @@ class App {
     document.documentElement.dataset.ready = "yes";
   }
 
-  // The engine here, and another one in a thread beside.
+  // Load one engine here and another in a worker thread.
   async beginEngine() {
     this.engine = await Engine.load(this.engineBytes);
     const program = new Blob([find("program").textContent], { type: "text/javascript" });
@@ -142,7 +143,7 @@ class App {
     return thread;
   }
 
-  // Ask a thread of its own, which ends when it has answered or something else is asked so.
+  // Ask a separate thread. It ends when it has answered, or when the next question of this kind comes.
   askOnce(question, hear) {
     this.prover?.terminate();
     const thread = this.startThread((answer) => {
@@ -158,13 +159,13 @@ class App {
     return this.server.isOpen;
   }
 
-  // Without an engine of its own the page asks the server for everything, and shows regions.
+  // Without its own engine, the page asks the server for everything and shows only regions.
   useServerAlone() {
     this.state.view = "regions";
     for (const name of ["head", "heads"])
       Object.assign(this.tabs[name], {
         disabled: true,
-        title: "needs the engine in the page: `make explorer` builds it",
+        title: "requires the engine in the page; `make explorer` builds it",
       });
   }
 
@@ -172,7 +173,7 @@ class App {
     return this.theme ? this.theme === "dark" : this.dark.matches;
   }
 
-  // Say counts to those who listen, not at every step of a drag.
+  // Announce counts to screen readers, but not at every step of a drag.
   announce(words) {
     clearTimeout(this.saying);
     this.saying = setTimeout(() => (this.live.textContent = words), 500);
@@ -261,7 +262,7 @@ class App {
         this.theme = this.isDark ? "light" : "dark";
         this.recolour();
       },
-      { title: "light or dark", "aria-label": "light or dark", class: "icon" },
+      { title: "switch between light and dark", "aria-label": "light or dark", class: "icon" },
     );
     this.tour = new Tour(this);
     find("actions").append(
@@ -281,7 +282,7 @@ class App {
 
   // --- State ---------------------------------------------------------------------------------------
 
-  // A change has ended: it can be undone, and the link says what is shown.
+  // End a change: make it undoable, and update the link.
   commit() {
     const now = JSON.stringify(this.state);
     if (now === this.last) return;
@@ -293,7 +294,7 @@ class App {
     this.tellAround();
   }
 
-  // Keep what was before, of large models less.
+  // Keep earlier states, fewer of them if models are large.
   remember() {
     const { history } = this;
     history.push(this.last);
@@ -315,11 +316,11 @@ class App {
   }
 
   writeLink() {
-    // Too long for an address: the view alone, or nothing.
+    // If the state is too long for an address, the link has only the current view, or nothing.
     const { view } = this.state,
       link = toLink(this.state) || toLink({ view, [view]: this.state[view] });
     this.link = link ? `#${link}` : "";
-    // A page without an address of its own (an embedded one) has no link to keep.
+    // An embedded page has no address of its own, and so no link.
     try {
       history.replaceState(null, "", this.link || location.pathname);
     } catch {
@@ -377,7 +378,7 @@ class App {
     if (file) this.open(file);
   }
 
-  // A file goes to the view that can show it; a certificate is checked against what is shown.
+  // Open a file in the view that can show it. A certificate is checked against the model shown.
   async open(file) {
     const kind = kindOfFile(await file.arrayBuffer());
     if (kind === "certificate" && this.view.certify) {
@@ -400,7 +401,7 @@ class App {
     return pen.finish();
   }
 
-  // The content of a file that shows what the page shows.
+  // The content of a file with what the page shows.
   async exported(kind) {
     const { surface } = this.view,
       size = [Math.round(surface.width), Math.round(surface.height)];
@@ -426,9 +427,11 @@ class App {
     if (kind === "link") {
       this.writeLink();
       if (!this.link)
-        return this.view.warn?.("this is too large for a link: one HTML file holds it");
+        return this.view.warn?.(
+          "This is too large for a link. Save it as a single HTML file instead.",
+        );
       await navigator.clipboard?.writeText(location.href).catch(() => {});
-      this.announce("the link is in the address bar");
+      this.announce("link copied; it is also in the address bar");
       return;
     }
     this.download(await this.exported(kind), `hardmax-${this.state.view}.${kind}`);
@@ -446,16 +449,17 @@ const EXPORTS = {
   png: "PNG",
   pdf: "PDF",
   json: "JSON",
-  html: "one HTML file",
+  html: "single HTML file",
   py: "Python snippet",
   link: "copy link",
 };
 const STAGE_HELP = {
-  head: "Diagram of the keys. Tab to it, then ] and [ choose a key, arrows move it, N adds one, Delete removes it, plus and minus zoom.",
-  heads: "Diagrams of several heads. Arrows move the window, plus and minus zoom.",
+  head: "Diagram of the keys. Press ] and [ to select a key, the arrow keys to move it, N to add one, Delete to remove it, plus and minus to zoom.",
+  heads:
+    "Diagrams of several heads. Press the arrow keys to move the window, plus and minus to zoom.",
   regions:
-    "Partition of the plane into cells. ] and [ go from cell to cell, Enter zooms into one, arrows move the window, plus and minus zoom.",
-  real: "Plane through three queries of a model, cut by which key wins. ] and [ go from cell to cell, Enter zooms into one, arrows move the window, plus and minus zoom.",
+    "Partition of the plane into cells. Press ] and [ to move from cell to cell, Enter to zoom into one, the arrow keys to move the window, plus and minus to zoom.",
+  real: "Plane through three queries of a model, divided by the winning key. Press ] and [ to move from cell to cell, Enter to zoom into one, the arrow keys to move the window, plus and minus to zoom.",
 };
 
 function beginPage(source) {

@@ -1,5 +1,5 @@
-// Heads of a model at work: the queries and keys of its layers for one sequence, from files; the plane
-// through three queries, and the path between two.
+// Heads of a model at work: reading the queries and keys of its layers for one sequence from files; the
+// plane through three queries, and the path between two.
 import { chartForms, layerScores } from "./exact.js";
 import { affine, isJson, networkOf, readHeader } from "./models.js";
 
@@ -9,12 +9,13 @@ const MOST_NUMBERS = 2e6;
 // Check data of heads: { format, name, about, labels, layers: [{ queries (heads, n, d), keys (key heads, n,
 // d), is_causal, window, temperature }] }.
 export function checkHeads(data) {
-  const refuse = (why) => new Error(`these are no heads of a model: ${why}`);
-  if (data?.format !== HEADS_FORMAT) throw refuse(`the format is ${data?.format}`);
+  const refuse = (why) => new Error(`This file does not contain heads of a model: ${why}.`);
+  if (data?.format !== HEADS_FORMAT)
+    throw refuse(`the format must be ${HEADS_FORMAT}; it is ${data?.format}`);
   const { labels, layers } = data;
   const isLabel = (one) => typeof one === "string" && one.length <= 200;
   if (!Array.isArray(labels) || labels.length < 2 || !labels.every(isLabel))
-    throw refuse("it must have the labels of two tokens or more");
+    throw refuse("it must have labels for at least two tokens");
   if (!Array.isArray(layers) || layers.length === 0) throw refuse("it has no layers");
   let nNumbers = 0;
   layers.forEach(({ queries, keys, temperature }, i) => {
@@ -28,18 +29,23 @@ export function checkHeads(data) {
         const isRight =
           isTable(head, labels.length) &&
           head.every((row) => row.length === width && row.every(Number.isFinite));
-        if (!isRight) throw refuse(`layer ${i} has a head of another shape`);
+        if (!isRight) throw refuse(`a head of layer ${i} has the wrong shape`);
         nNumbers += labels.length * width;
       }
     }
-    if (queries.length % keys.length !== 0) throw refuse(`layer ${i} has ${keys.length} key heads`);
-    if (!(temperature > 0)) throw refuse(`layer ${i} has the temperature ${temperature}`);
+    if (queries.length % keys.length !== 0)
+      throw refuse(
+        `layer ${i} has ${queries.length} query heads, not a multiple of its ${keys.length} key heads`,
+      );
+    if (!(temperature > 0))
+      throw refuse(`the temperature of layer ${i} must be positive; it is ${temperature}`);
   });
-  if (nNumbers > MOST_NUMBERS) throw refuse("there are too many numbers");
+  if (nNumbers > MOST_NUMBERS)
+    throw refuse(`it has ${nNumbers} numbers; at most ${MOST_NUMBERS} are supported`);
   return data;
 }
 
-// What a file is: "heads", "certificate" or, if it is neither, "model".
+// The kind of a file: "heads", "certificate" or, if it is neither, "model".
 export function kindOfFile(buffer) {
   try {
     if (isJson(buffer)) {
@@ -53,8 +59,8 @@ export function kindOfFile(buffer) {
   }
 }
 
-// A file of heads: JSON as the page saves it, or a cache as TransformerLens makes them, in safetensors:
-// tensors blocks.0.attn.hook_q and hook_k of shape (batch, n, heads, d), of which the first sequence is read.
+// Read a file of heads: JSON saved by the page, or a TransformerLens cache in safetensors, with tensors
+// blocks.0.attn.hook_q and hook_k of shape (batch, n, heads, d). Only the first sequence is read.
 export function readHeadsFile(name, buffer) {
   if (isJson(buffer)) {
     const data = JSON.parse(new TextDecoder().decode(buffer));
@@ -82,20 +88,20 @@ export function readHeadsFile(name, buffer) {
   }
   if (layers.length === 0)
     throw new Error(
-      "this is neither a model of hardmax nor a cache of heads (blocks.0.attn.hook_q)",
+      "This file is neither a model of hardmax nor a cache of heads: blocks.0.attn.hook_k is missing.",
     );
   const labels = layers[0].queries[0].map((_, i) => String(i));
-  const about = "a cache of queries and keys; taken to be causal";
+  const about = "a cache of queries and keys; assumed to be causal";
   return checkHeads({ format: HEADS_FORMAT, name, about, labels, layers });
 }
 
-// Which keys a token sees.
+// The keys that a token sees.
 export function seenKeys({ is_causal, window }, n, reader) {
   const tokens = Array.from({ length: n }, (_, j) => j);
   return tokens.filter((j) => (!is_causal || j <= reader) && (!window || reader - j < window));
 }
 
-// The scores that a token's query gives the keys it may see, over the temperature; rounded.
+// The scores of a token's query with the keys that it sees, divided by the temperature, in floats.
 export function scoresOf(layer, head, token, seen) {
   const keys = layer.keys[Math.floor((head * layer.keys.length) / layer.queries.length)],
     query = layer.queries[head][token];
@@ -106,7 +112,7 @@ export function scoresOf(layer, head, token, seen) {
   });
 }
 
-// The place of the largest score, its lead, and its weight.
+// The position of the largest score, its margin, and its attention weight.
 export function leaderOf(scores) {
   let first = 0,
     next = -Infinity,
@@ -123,8 +129,8 @@ export function leaderOf(scores) {
 
 const MOST_ASKED = 32;
 
-// For each head of each layer the mean over tokens of the largest weight: how hard it is. Of many tokens
-// some are asked, at equal distances.
+// The hardness of each head of each layer: the mean over tokens of the largest attention weight. In a long
+// sequence, only equally spaced tokens are used.
 export function hardness({ layers, labels }) {
   const n = labels.length,
     step = Math.ceil(n / MOST_ASKED);
@@ -139,7 +145,7 @@ export function hardness({ layers, labels }) {
   );
 }
 
-// A head to look at first, and three tokens: those with different winners if there are such, in the hardest
+// The head and the three tokens to show first: tokens with different winners if possible, in the hardest
 // head that has them.
 export function firstLook(data) {
   const n = data.labels.length,
@@ -166,8 +172,8 @@ export function firstLook(data) {
   return { layer, head, tokens };
 }
 
-// Heads of a layer on the plane through the queries of three tokens, as plain data: weights of the three,
-// which add up to 1, go in, and each head answers with the number of the token whose key wins.
+// Heads of a layer on the plane through the queries of three tokens, as plain data. The inputs are the
+// weights of the three queries, which add up to 1. Each head outputs the number of the token whose key wins.
 export function planeModel(layer, heads, tokens, reader) {
   const n = layer.keys[0].length,
     seen = seenKeys(layer, n, reader);
@@ -192,8 +198,8 @@ export function planeModel(layer, heads, tokens, reader) {
   };
 }
 
-// The plane through three points, drawn with their true distances: the places of the three, and the map
-// from the plane to their weights, on a grid so fine that the weights add up to 1 exactly.
+// The plane through three points, drawn with their true distances: the positions of the three, and the map
+// from the plane to their weights. The map is rounded to a grid on which the weights add up to exactly 1.
 export function planeChart([a, b, c]) {
   const across = b.map((x, k) => x - a[k]),
     up = c.map((x, k) => x - a[k]);
@@ -201,7 +207,7 @@ export function planeChart([a, b, c]) {
   let width = Math.sqrt(dot(across, across)),
     shift = width > 0 ? dot(across, up) / width : 0,
     height = Math.sqrt(Math.max(0, dot(up, up) - shift * shift));
-  // Points on one line, or equal ones, span no plane: weights are drawn then, not distances.
+  // Collinear points span no plane. Then the plane shows weights instead of distances.
   const isFlat = !(height > 1e-9 * width && width > 1e-9 * height && height < 1e150);
   if (isFlat) [width, shift, height] = [2, 1, Math.sqrt(3)];
   const most = Math.max(1 / width, 1 / height, Math.abs(shift) / (height * width));
@@ -227,8 +233,8 @@ export function planeChart([a, b, c]) {
 
 // --- Paths -------------------------------------------------------------------------------------------
 
-// Who wins between the first two of the three tokens: for each head pieces { winner, begin, end }, fractions
-// [p, q] between 0 and 1, exact.
+// The winners between the first two of the three tokens: for each head, pieces { winner, begin, end } whose
+// ends are exact fractions [p, q] between 0 and 1.
 export function pathPieces(model) {
   const network = networkOf(model),
     [layer] = network.layers;
@@ -257,7 +263,7 @@ function envelope(lines) {
     begin = [0n, 1n];
   const pieces = [];
   for (;;) {
-    // The first of the steeper lines that comes up, and of these the steepest.
+    // The steeper line that meets `best` first; of several, the steepest.
     let end = [1n, 1n],
       next = null;
     for (const line of lines) {
@@ -273,7 +279,7 @@ function envelope(lines) {
   }
 }
 
-// Where any of the heads changes its winner: fractions in order, each once.
+// The points where any head changes its winner: fractions in increasing order, each listed once.
 export function breakpoints(paths) {
   const all = paths.flatMap((pieces) => pieces.slice(1).map(({ begin }) => begin));
   const gap = ([p, q], [r, s]) => p * s - r * q;

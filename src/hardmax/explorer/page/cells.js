@@ -1,5 +1,5 @@
-// Cells of a network on a plane, found by the thread beside the page: asked for, counted, looked at,
-// painted and proved. The views of regions and of real models are such.
+// The cells of a network on a plane, found by the worker thread: requesting, counting, inspecting, painting
+// and certifying them. The views of regions and of real models extend this class.
 import { css, wallColour } from "./colours.js";
 import { button, element, fixed, grouped, section } from "./controls.js";
 import { wallOf } from "./counting.js";
@@ -25,9 +25,9 @@ const PATIENCE = 300;
 const SLOW = 1500;
 const MOST_COUNTED = 400000;
 
-// What a view of cells adds: `given`, its part of the state; `model`, plain data; `domain`; `network`;
-// `shown`, what it wants to know about cells when they come; `counts`, numbers of its panel;
-// grab(point, tolerance); paintOver(pen, surface); and, with `isLight`, that regions and maps are not counted.
+// A subclass defines: `given`, its part of the state; `model`, plain data; `domain`; `network`; `shown`, data
+// that it needs back together with the cells; `counts`, the numbers of its panel; grab(point, tolerance);
+// paintOver(pen, surface). With `isLight`, regions and maps are not counted.
 export class CellsView {
   constructor(app, stage) {
     Object.assign(this, {
@@ -52,14 +52,14 @@ export class CellsView {
     });
     this.status = element("p", { class: "hint status" }, "");
     this.alarm = element("p", { class: "hint alarm", role: "alert", hidden: true });
-    this.stopButton = button("stop", () => this.cancel(), { title: "give this search up" });
+    this.stopButton = button("stop", () => this.cancel(), { title: "stop this search" });
     this.stopButton.hidden = true;
     this.info = element("div", { class: "info" });
     this.proof = element("div", { class: "hint", role: "status" });
     this.proofSection = section(
       "Proof",
       button("certificate", () => this.certify(), {
-        title: "prove that these are all cells: make a certificate and check it in integers",
+        title: "make a certificate that all cells are listed, and check it in integers",
       }),
       this.proof,
     );
@@ -70,9 +70,10 @@ export class CellsView {
     this.alarm.hidden = false;
   }
 
-  // --- Questions to the thread beside -------------------------------------------------------------
+  // --- Questions to the worker thread --------------------------------------------------------------
 
-  // One question is under way, the newest one waits; one that takes long is given up for it.
+  // One question is being answered, and only the newest one waits. The waiting one replaces a search that
+  // takes long.
   ask() {
     this.alarm.hidden = true;
     this.waiting = {
@@ -110,25 +111,25 @@ export class CellsView {
     else this.app.server.ask(this.question);
   }
 
-  // A search that takes long is also given to the native engine, where there is one.
+  // Start a long search in the native engine as well, if there is one.
   askNatively() {
     if (this.question.isNative || !this.app.worker) return;
     this.question.isNative = true;
     this.app.server.ask(this.question);
   }
 
-  // Give the search under way up; what was shown before stays.
+  // Stop the current search; the previous result stays visible.
   cancel() {
     this.app.worker?.postMessage({ id: 0, kind: "cancel" });
     this.app.server.cancel(this.question.id);
     this.question.isAnswered = true;
     this.question.id = -1;
-    this.status.textContent = "given up";
+    this.status.textContent = "stopped";
     this.stopButton.hidden = true;
     this.pump();
   }
 
-  // An answer of the thread, or of the server.
+  // Handle an answer of the worker thread or of the server.
   receive(answer) {
     const { question } = this,
       { id, found, counts, progress, error, isNative } = answer;
@@ -142,7 +143,7 @@ export class CellsView {
     if (answer.certificate !== undefined) {
       const { certificate, isProved, n } = answer;
       this.showProof(
-        isProved ? { n, text: certificate } : { reason: "it does not prove its claim" },
+        isProved ? { n, text: certificate } : { reason: "the certificate does not prove its claim" },
       );
       return;
     }
@@ -186,7 +187,7 @@ export class CellsView {
     const how = isNative
       ? ", by the native engine"
       : nExact > 0
-        ? `, ${nExact} splits in integers`
+        ? `, ${nExact} splits by integers`
         : "";
     this.status.textContent = `exact, ${this.latency.toFixed(1)} ms${how}`;
     if (isNative) this.countHere(question, found);
@@ -194,7 +195,7 @@ export class CellsView {
     this.hovered = -1;
   }
 
-  // Regions and maps of cells that the server found are counted here, if there is an engine.
+  // Count the regions and maps of cells that the server found here, if the page has an engine.
   countHere({ id, model, domain, depth }, found) {
     if (found.n <= MOST_COUNTED) this.app.worker?.postMessage({ id, model, domain, depth, found });
     else this.counts.set({ regions: "–", maps: "–" });
@@ -209,7 +210,7 @@ export class CellsView {
     cells.colours = cells.drawing.colours;
     const kind = this.given.colour;
     if (!counts || (kind !== "region" && kind !== "map")) return;
-    // All cells of a region, or with a map, have the colour of the first of them.
+    // All cells of a region, or all cells with one map, have the colour of the first of them.
     const labels = kind === "map" ? counts.maps : counts.regions,
       firsts = new Map();
     cells.colours = cells.colours.slice();
@@ -222,8 +223,8 @@ export class CellsView {
 
   // --- Proofs ----------------------------------------------------------------------------------------
 
-  // Make a certificate of what is shown and check it, or check one that is given; by a thread of its own, or
-  // by the server where the page has no engine.
+  // Make and check a certificate of the cells shown, or check a given certificate, in a separate thread; or
+  // on the server if the page has no engine.
   certify(certificate) {
     const { question } = this;
     if (!question) return;
@@ -243,14 +244,14 @@ export class CellsView {
 
   showProof({ n, reason, isGiven, text, model }) {
     if (reason !== undefined) {
-      const what = isGiven ? "the certificate is refused" : "no proof";
+      const what = isGiven ? "The certificate is refused" : "No proof";
       this.proof.replaceChildren(element("p", { class: "alarm" }, `${what}: ${reason}`));
       return;
     }
     const save = (name, content, type) =>
       content ? button(name, () => this.app.download(new Blob([content], { type }), name)) : null;
     this.proof.replaceChildren(
-      element("p", {}, `proved in integers: these are all cells, ${grouped(n)} of them`),
+      element("p", {}, `Proved in integers: all cells are listed, ${grouped(n)} in total.`),
       element(
         "div",
         { class: "row" },
@@ -260,13 +261,13 @@ export class CellsView {
     );
     if (model)
       this.proof.append(
-        element("p", {}, "to check it elsewhere: "),
+        element("p", {}, "To check it elsewhere, save both files and run "),
         element("code", {}, "hardmax verify model.safetensors certificate.json"),
       );
     this.app.announce("proved");
   }
 
-  // --- Looking -------------------------------------------------------------------------------------
+  // --- Inspecting ----------------------------------------------------------------------------------
 
   cellAt(point) {
     if (!point || !this.cells) return -1;
@@ -294,7 +295,7 @@ export class CellsView {
     this.surface.request();
   }
 
-  // Without a pointer: ] and [ go from cell to cell, Enter zooms into the one that is shown.
+  // Keyboard: ] and [ move from cell to cell, Enter zooms into the current one.
   key(event) {
     if (!this.cells || event.ctrlKey || event.metaKey || event.altKey) return false;
     const step = { "]": 1, "[": -1 }[event.key],
@@ -306,7 +307,7 @@ export class CellsView {
     return true;
   }
 
-  // Show a cell, and say what is known about it.
+  // Select a cell and announce the facts about it.
   goTo(cell) {
     const { surface } = this,
       corners = cornersOf(this.cells.found, cell, surface.seen),
@@ -348,11 +349,13 @@ export class CellsView {
     this.app.commit();
   }
 
-  // What is known about the cell under the pointer.
+  // Show the facts about the cell under the pointer.
   tell() {
     const { cells, hovered } = this;
     if (!cells || hovered < 0) {
-      this.info.replaceChildren(element("p", {}, "Move over a cell; double-click zooms into it."));
+      this.info.replaceChildren(
+        element("p", {}, "Move the pointer over a cell. Double-click to zoom into it."),
+      );
       return;
     }
     const { found, network, domain } = cells,
@@ -441,8 +444,8 @@ export class CellsView {
     this.paintOver(pen, surface);
   }
 
-  // Cells are painted to a picture of their own, which serves until they or the window change; while
-  // the window moves over very many cells, the picture is moved.
+  // Cells are painted into a separate picture, which is reused until the cells or the window change. While
+  // the window moves over very many cells, the picture itself is moved.
   paintPicture(pen, surface) {
     const { cells, picture } = this,
       { x, y, half, width, height, ratio } = surface;
@@ -478,14 +481,14 @@ export class CellsView {
     pen.context.drawImage(picture.canvas, 0, 0, width, height);
   }
 
-  // Whether a cell is seen.
+  // Whether a cell may be visible.
   isSeen(cell, [x0, y0, x1, y1]) {
     const { boxes } = this.cells.drawing,
       at = 4 * cell;
     return boxes[at] <= x1 && boxes[at + 2] >= x0 && boxes[at + 1] <= y1 && boxes[at + 3] >= y0;
   }
 
-  // Walls around cells of a few pixels are fainter, or left out.
+  // Walls around cells of a few pixels are fainter or omitted.
   wallStrength(cell, pixel) {
     const { boxes } = this.cells.drawing,
       at = 4 * cell;
@@ -493,7 +496,7 @@ export class CellsView {
     return size < 3 ? 0 : size < 12 ? 0.4 : 0.85;
   }
 
-  // Walls of later blocks are thinner, and those of units than those of heads.
+  // Walls of later blocks are thinner; walls of units are thinner than walls of heads.
   wallWidth(block, head) {
     return Math.max(0.5, 1.8 * 0.72 ** block * (head < 0 ? 0.75 : 1));
   }
@@ -537,7 +540,7 @@ export class CellsView {
     }
   }
 
-  // The same with a pen.
+  // Paint the same cells with a pen.
   paintCells(pen, surface) {
     const { found, colours, drawing } = this.cells,
       { seen } = surface;
@@ -547,7 +550,7 @@ export class CellsView {
       if (points.length >= 6)
         pen.polygon(points, { fill: css(colours.subarray(3 * cell, 3 * cell + 3)) });
     }
-    // Walls that look the same are one path.
+    // Walls with the same style form one path.
     const inks = this.inks(),
       lists = new Map();
     for (let at = 0; at < drawing.walls.length; at += WALL) {
@@ -567,7 +570,7 @@ export class CellsView {
       });
   }
 
-  // The colours of walls: first those of units, then those of head 0, 1, ...
+  // The colours of walls: first the colour of units, then the colours of head 0, 1, ...
   inks() {
     const { layers } = this.cells.network,
       most = Math.max(...layers.map((layer) => layer.nGroups), 0);
@@ -590,9 +593,9 @@ export class CellsView {
     if (segment) pen.line(onScreen(surface, segment), { stroke: this.app.ink, width: 3 });
   }
 
-  // --- What can be taken along -----------------------------------------------------------------------
+  // --- Exports ---------------------------------------------------------------------------------------
 
-  // A snippet of Python that recomputes what is shown.
+  // A Python snippet that recomputes the cells shown.
   python() {
     const { model } = this,
       { box, chart } = this.domain,

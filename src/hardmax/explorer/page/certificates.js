@@ -1,12 +1,12 @@
-// Make a certificate of the cells that were found: a file of the network, and the claim with a point
-// inside each cell. Whether it proves its claim is decided by checker.js, from the two files alone.
+// Make a certificate of the cells found: a file of the network, and the claim with a point inside each cell.
+// checker.js decides from the two files alone whether the certificate proves the claim.
 import { hashOf, networkHash } from "./checker.js";
 import { Composer, lineOf } from "./counting.js";
 import { signatureOf } from "./engine.js";
 import { integersOf, plane } from "./exact.js";
 import { storedLayer } from "./models.js";
 
-// The bytes of a network's file, and the text of the certificate.
+// The bytes of the network file, and the text of the certificate.
 export function certify(network, where, found) {
   const model = networkFile(network),
     { chart, denominator } = integerChart(network, where.chart),
@@ -35,7 +35,7 @@ const writtenInteger = (x) =>
   -SAFE < x && x < SAFE ? Number(x) : x < 0n ? `-0x${(-x).toString(16)}` : `0x${x.toString(16)}`;
 const written = (rows) => rows.map((row) => row.map(writtenInteger));
 
-// A chart as integers over a denominator, one row for each input; without one, the plane itself.
+// A chart as integers over a common denominator, one row per input. Without a chart, it is the identity.
 function integerChart(network, chart) {
   if (chart === null)
     return {
@@ -60,8 +60,8 @@ function integerChart(network, chart) {
 
 const FAR = [1, 2 ** 20, 2 ** 60];
 
-// A rational point (p, q, r), that is (p / r, q / r), strictly inside a cell: the mean of its corners, as
-// floats or else in integers. Corners at infinity are moved there step by step.
+// A rational point (p, q, r), which stands for (p / r, q / r), strictly inside a cell: the mean of its corners,
+// in floats or, if that fails, in integers. Corners at infinity are replaced by points farther and farther out.
 function pointInside(composer, where, found, cell) {
   const first = found.starts[cell],
     n = found.starts[cell + 1] - first;
@@ -78,7 +78,7 @@ function pointInside(composer, where, found, cell) {
       y += found.points[i + 1] + (found.directions ? far * found.directions[i + 1] : 0);
     }
     if (!Number.isFinite(x) || !Number.isFinite(y)) break;
-    // Few digits, if these do.
+    // Prefer few digits if they suffice.
     for (const digits of [24, 53]) {
       const point = fraction(shortened(x / n, digits), shortened(y / n, digits));
       if (isInside(point)) return point;
@@ -87,7 +87,7 @@ function pointInside(composer, where, found, cell) {
   for (let bits = 1; ; bits *= 4) {
     const point = meanOfCorners(lines, found, first, 1n << BigInt(bits));
     if (isInside(point)) return point;
-    if (bits > 1 << 16) throw new Error("a cell has no point inside");
+    if (bits > 1 << 16) throw new Error("no interior point of a cell was found");
   }
 }
 
@@ -99,7 +99,7 @@ function fraction(x, y) {
   return [integers[0] * up, integers[1] * up, 1n << BigInt(Math.max(-exponent, 0))];
 }
 
-// The mean of the corners of a cell, in integers; the plane ends at a square of size `far`.
+// The mean of the corners of a cell, in integers; an unbounded cell is cut off at a square of size `far`.
 function meanOfCorners(lines, found, first, far) {
   const n = lines.length;
   const sides = lines.map((line, i) => {
@@ -125,7 +125,7 @@ function meanOfCorners(lines, found, first, far) {
 
 const NAMES = ["slopes", "offsets", "starts", "slots", "gains", "values", "reads"];
 
-// A network as safetensors, kind ArgmaxNetwork; heads and units are laid out as the library does it.
+// A network as a safetensors file of kind ArgmaxNetwork, with heads and units laid out as in the library.
 export function networkFile(network) {
   const header = {},
     parts = [],

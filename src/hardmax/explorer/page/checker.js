@@ -1,9 +1,9 @@
-// Check a certificate of cells of the plane, in integers and from two files: that of a network and the
-// certificate. Nothing else of the page is used, no float is computed with, and nothing in the certificate
-// is believed. What the files hold, what is claimed, and why these checks prove it: docs/certificates.md.
+// Check a certificate of cells of the plane in integers, from two files: the network and the certificate. The
+// checker uses no other code of the page, no float arithmetic, and trusts nothing in the certificate. For the
+// file formats, the claim, and the proof that these checks suffice, see docs/certificates.md.
 //
-// Forms are rows of three integers, x a + y b + c, times a common positive factor; the last row of a list
-// is that of the constant 1.
+// A form is a row of three integers (a, b, c) for x a + y b + c, times a positive factor that all rows of a
+// list share. The last row of a list is the constant 1.
 
 class Refused extends Error {}
 
@@ -11,7 +11,7 @@ function demand(holds, why) {
   if (!holds) throw new Refused(why);
 }
 
-// The number of cells that a certificate proves, or why it does not: { n } or { reason }.
+// The result of checking a certificate: { n }, the number of cells, or { reason } if it is refused.
 export function checkCertificate(modelBytes, text) {
   try {
     const network = readNetwork(modelBytes),
@@ -34,13 +34,14 @@ const WORDS = [
   ["null", null],
 ];
 
-// Objects become maps; a name that stands twice, a fraction, or a number beyond 2^53 is refused.
+// Objects become maps. A repeated name, a fraction, or a number beyond 2^53 is refused.
 function readJson(text, what) {
   const space = /[ \t\n\r]*/y,
     quoted = /"(?:[^"\\\u0000-\u001f]|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*"/y,
     integer = /-?(?:0|[1-9][0-9]*)(?![0-9.eE])/y;
   let at = 0;
-  const wrong = () => demand(false, `${what} must be JSON with integers, and no name twice`);
+  const wrong = () =>
+    demand(false, `${what} must be JSON with integers and without repeated names`);
   const match = (pattern) => {
     pattern.lastIndex = at;
     const found = pattern.exec(text);
@@ -85,7 +86,7 @@ const isWhole = (value) => typeof value === "number" && value >= 0;
 
 function field(content, name, is) {
   const value = content instanceof Map ? content.get(name) : undefined;
-  demand(value !== undefined && is(value), `\`${name}\` must be there, and be of its type`);
+  demand(value !== undefined && is(value), `\`${name}\` is missing or has the wrong type`);
   return value;
 }
 
@@ -98,7 +99,7 @@ function integerOf(entry) {
   if (typeof entry === "number") return BigInt(entry);
   demand(
     isText(entry) && /^-?0x[0-9a-fA-F]+$/.test(entry),
-    "an integer must be a number, or hexadecimal text as '-0x1f'",
+    "an integer must be a number, or hexadecimal text such as '-0x1f'",
   );
   return entry[0] === "-" ? -BigInt(entry.slice(1)) : BigInt(entry);
 }
@@ -118,7 +119,10 @@ function tableOf(content, name, nColumns) {
 function readClaim(text) {
   const content = readJson(text, "the certificate");
   const isMap = (value) => value instanceof Map;
-  demand(field(content, "format", isText) === "hardmax.certificate/1", "the format is another");
+  demand(
+    field(content, "format", isText) === "hardmax.certificate/1",
+    "the format must be hardmax.certificate/1",
+  );
   const domain = field(content, "domain", isMap),
     completeness = field(content, "completeness", isMap);
   const fields = "format model domain domain_fingerprint signatures witnesses completeness";
@@ -127,7 +131,7 @@ function readClaim(text) {
   const isTiling = field(completeness, "kind", isText) === "tiling";
   demand(
     isTiling && field(domain, "dim", isWhole) === 2,
-    "only tilings of planes are checked here",
+    "the explorer checks only tilings of planes; use `hardmax verify`",
   );
   only(completeness, ["kind"]);
   const chart = tableOf(domain, "chart", 3),
@@ -137,13 +141,13 @@ function readClaim(text) {
   demand(
     field(content, "domain_fingerprint", isText) ===
       hashOf([table(chart), denominator, table(rows)]),
-    "the domain is not the one the certificate was made for",
+    "the domain does not match its fingerprint",
   );
   const signatures = field(content, "signatures", Array.isArray);
   for (const row of signatures)
-    demand(Array.isArray(row) && row.every(isWhole), "`signatures` must hold indices");
+    demand(Array.isArray(row) && row.every(isWhole), "`signatures` must contain indices");
   const witnesses = tableOf(content, "witnesses", 3);
-  demand(witnesses.length === signatures.length, "there must be a witness for each cell");
+  demand(witnesses.length === signatures.length, "there must be one witness per cell");
   const order = signatures.map((_, i) => i);
   order.sort((i, j) => compared(signatures[i], signatures[j]));
   return {
@@ -166,7 +170,7 @@ function compared(one, other) {
 
 // Tensors of a safetensors file: { shape, bytes, isIndex }, and the text of its metadata.
 function readTensors(bytes) {
-  const unreadable = "the model is not a safetensors file of hardmax";
+  const unreadable = "the model is not a valid safetensors file of hardmax";
   demand(bytes.length >= 8, unreadable);
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length),
     length = Number(view.getBigUint64(0, true));
@@ -193,7 +197,7 @@ function readTensors(bytes) {
     demand(isPlain && isRight && offsets[1] - offsets[0] === 8 * n, unreadable);
     places.push({ name, begin: offsets[0], end: offsets[1], shape, isIndex });
   }
-  // Side by side, so that there are no more numbers than the file has room for.
+  // Tensors must be contiguous, so that they have no more entries than the file has bytes for.
   places.sort((a, b) => a.begin - b.begin || a.end - b.end);
   let end = 0;
   for (const place of places) (demand(place.begin === end, unreadable), (end = place.end));
@@ -207,18 +211,18 @@ function readTensors(bytes) {
   return { text: field(metadata, "hardmax", isText), tensors };
 }
 
-// The network as it is stored, with tensors.
+// The network as it is stored, as tensors.
 function readNetwork(file) {
   const { text, tensors } = readTensors(file),
     fields = readJson(text, "the metadata of the model");
   const isOurs = /^hardmax\.model\/[12]$/.test(field(fields, "format", isText));
   demand(
     isOurs && field(fields, "kind", isText) === "ArgmaxNetwork",
-    "the model must be of kind ArgmaxNetwork: `hm.save_model(model.network, path)` writes it so",
+    "the model must be of kind ArgmaxNetwork; `hm.save_model(model.network, path)` writes such a file",
   );
   const identities = fields.get("identities") ?? [];
   demand(Array.isArray(identities), "`identities` must be a list");
-  // A tensor of a shape, in which null is any number from 1 on.
+  // A tensor of the given shape, in which null stands for any positive number.
   const take = (name, ...shape) => {
     const tensor = tensors.get(name);
     demand(tensor, `the tensor ${name} is missing`);
@@ -226,13 +230,13 @@ function readNetwork(file) {
     const fits = (n, i) => n === (shape[i] ?? Math.max(1, n));
     demand(
       tensor.shape.length === shape.length && tensor.shape.every(fits),
-      `the tensor ${name} has another shape`,
+      `the tensor ${name} has the wrong shape`,
     );
     const { buffer } = tensor.bytes;
     tensor.numbers = tensor.isIndex
       ? Array.from(new BigInt64Array(buffer), Number)
       : new Float64Array(buffer);
-    demand(tensor.numbers.every(Number.isFinite), `the tensor ${name} is not finite`);
+    demand(tensor.numbers.every(Number.isFinite), `the tensor ${name} has an entry that is not finite`);
     return tensor;
   };
   const affine = (prefix) => {
@@ -240,7 +244,7 @@ function readNetwork(file) {
       const bias = take(`${prefix}bias`, null);
       demand(
         bias.numbers.every((x) => x === 0),
-        "the bias of an identity must be zeros",
+        "the bias of an identity map must be zero",
       );
       return { identity: bias.shape[0] };
     }
@@ -254,7 +258,7 @@ function readNetwork(file) {
     return isIdentity ? { identity: n } : { weight, bias };
   };
   const layers = field(fields, "residuals", Array.isArray).map((residual, i) => {
-    demand(typeof residual === "boolean", "`residuals` must hold true or false");
+    demand(typeof residual === "boolean", "`residuals` must contain true or false");
     const prefix = `layers.${i}.`,
       slopes = take(`${prefix}slopes`, null, null),
       slots = take(`${prefix}slots`, null);
@@ -274,13 +278,13 @@ function readNetwork(file) {
     };
   });
   const network = { layers, embedding: affine("embedding."), readout: affine("readout.") };
-  demand(tensors.size === 0, "the model has tensors that do not belong to it");
+  demand(tensors.size === 0, "the model file has unknown tensors");
   return network;
 }
 
-// --- Hashes: SHA-256 of what docs/certificates.md says ------------------------------------------------
+// --- Hashes: SHA-256 of the encoding in docs/certificates.md ------------------------------------------
 
-// The hash that a certificate names its network by.
+// The hash by which a certificate identifies its network.
 function fingerprintOf({ layers, embedding, readout }) {
   const affine = ({ identity, weight, bias }) =>
     new Map(
@@ -300,7 +304,7 @@ function fingerprintOf({ layers, embedding, readout }) {
   );
 }
 
-// The hash of a network that is stored in a file.
+// The hash of a network stored in a file.
 export const networkHash = (modelBytes) => fingerprintOf(readNetwork(modelBytes));
 
 // Hash text, integers, tensors { shape, bytes, isIndex } and tables { shape, entries }, in lists and maps.
@@ -332,11 +336,11 @@ export function hashOf(value) {
   return sha256(parts);
 }
 
-// The first bits behind the point of roots of the first primes: square roots and cube roots.
+// The first 32 fractional bits of the square roots or cube roots of the first primes.
 const PRIMES = [];
 for (let n = 2; PRIMES.length < 64; n++) if (PRIMES.every((p) => n % p !== 0)) PRIMES.push(n);
 const rootBits = (prime, power) => {
-  // The largest r with r^power <= prime 2^(32 power): its last 32 bits.
+  // The last 32 bits of the largest r with r^power <= prime 2^(32 power).
   const goal = BigInt(prime) << BigInt(32 * power);
   let root = 0n;
   for (let bit = 1n << 36n; bit > 0n; bit >>= 1n)
@@ -395,10 +399,10 @@ function overSmallest(x) {
   return x < 0 ? -size : size;
 }
 
-// Rows of floats as integers times a scale; rows are lists of [column, integer] without zeros.
+// Rows of floats as integers times a scale. Rows are lists of [column, integer] without zeros.
 function scaled(rows) {
   const whole = rows.map((row) => Array.from(row, overSmallest));
-  // The last bit that any of them has; scales are at least 1.
+  // The lowest bit that is set in any of them; scales are at least 1.
   const all = whole.flat().reduce((all, x) => all | (x < 0n ? -x : x), 1n << 1074n),
     shift = BigInt((all & -all).toString(2).length - 1);
   return {
@@ -437,11 +441,11 @@ function integerLayer(stored) {
   const groups = slots.map((_, g) => [starts[g], starts[g + 1]]);
   demand(
     starts[0] === 0 && starts[slots.length] === nForms && groups.every(([a, b]) => a < b),
-    "`starts` must rise from 0 to the number of forms",
+    "`starts` must increase strictly from 0 to the number of forms",
   );
   demand(
     slots.every((slot) => slot >= 0 && slot <= output.nIn - stored.values.shape[1]),
-    "`slots` must leave room for the values",
+    "`slots` must leave space for the values in the output",
   );
   const all = Array.from({ length: nQueries }, (_, k) => k);
   const reads = stored.reads ? rowsOf(stored.reads) : groups.map(() => all);
@@ -457,7 +461,7 @@ function integerLayer(stored) {
       scores.rows[j] = scores.rows[j].map(([k, x]) => [places[k], x]);
       isRight = isRight && scores.rows[j].every(([k]) => k >= 0);
     }
-    demand(isRight, "`reads` must name entries of the query, each once");
+    demand(isRight, "`reads` must list distinct entries of the query");
   });
   const gains = scaled(Array.from(stored.gains.numbers, (gain) => [gain]));
   return {
@@ -475,7 +479,7 @@ function integerLayer(stored) {
 function integerNetwork({ embedding, layers, readout }) {
   const network = { embedding: integerMap(embedding), layers: layers.map(integerLayer) };
   let width = network.embedding.rows.length;
-  const fits = (holds) => demand(holds, "the layers of the model do not fit together");
+  const fits = (holds) => demand(holds, "the layers of the model have inconsistent sizes");
   for (const { query, output, residual } of network.layers) {
     fits(query.nIn === width && (!residual || output.rows.length === width));
     width = output.rows.length;
@@ -493,7 +497,7 @@ const isEqual = (one, other) => one[0] === other[0] && one[1] === other[1] && on
 const dot = (row, point) => row[0] * point[0] + row[1] * point[1] + row[2] * point[2];
 const ZERO = [0n, 0n, 0n];
 
-// A matrix, in rows without zeros and times a scale, applied to forms.
+// Apply a matrix, given as rows without zeros times a scale, to forms.
 function applied({ rows, scale }, forms) {
   const out = rows.map((row) => row.reduce((sum, [k, x]) => plus(sum, times(forms[k], x)), ZERO));
   return [...out, times(forms[forms.length - 1], scale)];
@@ -508,14 +512,14 @@ function greatestDivisor(a, b) {
   return a;
 }
 
-// Forms without their common factor.
+// Divide forms by their common factor.
 function reduced(forms) {
   let divisor = 0n;
   for (const row of forms) for (const x of row) divisor = greatestDivisor(divisor, x);
   return divisor > 1n ? forms.map((row) => row.map((x) => x / divisor)) : forms;
 }
 
-// What a layer returns where these forms win; those that coincide with a winner in equal shares.
+// The output of a layer where these forms win. Forms that coincide with a winner contribute equal shares.
 function after(layer, forms, scores, winners) {
   const one = scores[scores.length - 1][2],
     { gains, values, output, residual } = layer;
@@ -550,26 +554,29 @@ function after(layer, forms, scores, winners) {
   return reduced(sum);
 }
 
-// --- What is checked --------------------------------------------------------------------------------
+// --- The checks -------------------------------------------------------------------------------------
 
 function checkShapes({ layers, embedding }, { chart, denominator, rows, signatures, witnesses }) {
   const nIn = embedding.identity ?? embedding.weight.shape[0];
-  demand(denominator > 0n && chart.length === nIn, "the domain does not lie among the inputs");
+  demand(
+    denominator > 0n && chart.length === nIn,
+    "the domain does not lie in the input space of the model",
+  );
   const isOneToOne = chart.some((one) =>
     chart.some((other) => one[0] * other[1] !== one[1] * other[0]),
   );
-  demand(isOneToOne, "the chart maps different coordinates to one point");
+  demand(isOneToOne, "the chart is not injective");
   const sizes = layers.flatMap(({ starts }) =>
     starts.numbers.slice(1).map((end, g) => end - starts.numbers[g]),
   );
-  demand(signatures.length > 0, "no cell is listed");
+  demand(signatures.length > 0, "the certificate lists no cells");
   signatures.forEach((signature, i) => {
     demand(i === 0 || compared(signatures[i - 1], signature) < 0, "a cell is listed twice");
     demand(
       signature.length === sizes.length && signature.every((winner, g) => winner < sizes[g]),
-      "the model has no groups as a signature says",
+      "a signature does not fit the model: wrong length, or a winner out of range",
     );
-    demand(witnesses[i][2] > 0n, "a witness has no positive denominator");
+    demand(witnesses[i][2] > 0n, "the denominator of a witness is not positive");
     demand(
       rows.every((row) => isEqual(row, ZERO) || dot(row, witnesses[i]) > 0n),
       "a witness is not inside the domain",
@@ -577,7 +584,8 @@ function checkShapes({ layers, embedding }, { chart, denominator, rows, signatur
   });
 }
 
-// Every winner is the first of those that coincide, and at the witness strictly above all others.
+// Check that each winner is the first of the forms that coincide with it, and strictly larger than all others
+// at the witness.
 function checkWinners({ groups }, column, scores, { signatures, witnesses }, cells) {
   for (let cell = cells[0]; cell < cells[1]; cell++)
     groups.forEach(([begin, end], g) => {
@@ -586,14 +594,21 @@ function checkWinners({ groups }, column, scores, { signatures, witnesses }, cel
       for (let j = begin; j < end; j++) {
         if (j === best) continue;
         if (isEqual(scores[j], scores[best]))
-          demand(j > best, "a winner coincides with a form before it, which names the cell");
-        else demand(dot(scores[j], witnesses[cell]) < value, "a witness is not inside its cell");
+          demand(
+            j > best,
+            "a signature must record the first of the forms that coincide, and records a later one",
+          );
+        else
+          demand(
+            dot(scores[j], witnesses[cell]) < value,
+            "a witness is not in the interior of its cell",
+          );
       }
     });
 }
 
-// The part of a polygon where all rows are at least 0, or null if it has no interior. A polygon is the
-// list of its corners (x, y, w), w >= 0, without common factors, going round.
+// The part of a polygon where all rows are at least 0, or null if it has no interior. A polygon is the list
+// of its corners in order, (x, y, w) with w >= 0 and without common factors.
 function clipped(polygon, rows) {
   for (const row of rows) {
     const values = polygon.map((corner) => dot(row, corner));
@@ -614,7 +629,7 @@ function clipped(polygon, rows) {
   return polygon;
 }
 
-// Ranges of cells, which are in order, that agree in a column.
+// Split a sorted range of cells into ranges that agree in a column.
 function ranges(signatures, [begin, end], column) {
   const found = [];
   for (let from = begin, i = begin + 1; i <= end; i++)
@@ -623,8 +638,8 @@ function ranges(signatures, [begin, end], column) {
   return found;
 }
 
-// Listed cells are cells, and cover the domain: polygons are handed down, group by group, to the listed
-// signatures whose winners are the largest there; no other form may be above them at a corner.
+// Check that the listed cells are cells and cover the domain. Group by group, polygons are split among the
+// listed signatures whose winners are the largest there. No other form may exceed the winner at a corner.
 function checkTiling({ embedding, layers }, claim) {
   const { signatures, chart, denominator } = claim;
   const sides = claim.rows.filter((row) => !isEqual(row, ZERO));
@@ -674,7 +689,7 @@ function split(signatures, scores, column, [begin, end], { cells, polygons }) {
       const row = above(form);
       demand(
         pieces.every((piece) => piece.every((corner) => dot(row, corner) >= 0n)),
-        "the cells do not cover the domain: one that is not listed lies in it",
+        "the cells do not cover the domain: an unlisted cell lies in it",
       );
     }
     return { cells: part, polygons: pieces };

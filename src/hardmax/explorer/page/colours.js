@@ -1,8 +1,8 @@
-// Colours of cells, keys and walls, light and dark: those of every picture of the library. Parts of a cell
-// are shades of it.
+// Colours of cells, keys and walls in light and dark themes, the same as in all pictures of the library.
+// Parts of a cell are shades of its colour.
 import { PALETTE } from "./palette.js";
 
-// OKLCH to sRGB, each 0 to 255; a colour that screens do not have is made paler.
+// Convert OKLCH to sRGB, 0 to 255 each. The chroma of a colour outside the gamut is reduced.
 export function rgb(l, c, hue) {
   const h = (hue * Math.PI) / 180,
     a = c * Math.cos(h),
@@ -27,36 +27,36 @@ export const css = ([r, g, b], alpha = 1) =>
 
 const themeOf = (isDark) => PALETTE[isDark ? "dark" : "light"];
 
-// Lightness, chroma and hue of a number: one of the colours of cells, in one of three tints.
+// Lightness, chroma and hue for label i: one of the colours of cells, in one of three tints.
 function labelled(i, isDark) {
   const { cells } = themeOf(isDark),
     [l, c, h] = cells[i % cells.length];
   return [l + PALETTE.tints[Math.floor(i / cells.length) % PALETTE.tints.length], c, h];
 }
 
-// Lightness beyond the theme's knee comes nearer to it: nothing is white or black.
+// Lightness beyond the theme's knee is compressed towards it, so that no cell is white or black.
 function bent([l, c, h], isDark) {
   const { knee } = themeOf(isDark),
     near = knee + PALETTE.bend * (l - knee);
   return rgb(isDark ? Math.max(l, near) : Math.min(l, near), c, h);
 }
 
-// The colour of key number i.
+// The colour of key i.
 export const keyColour = (i, isDark) => bent(labelled(i, isDark), isDark);
 
-// The colour of lines and marks number i.
+// The colour of lines and marks with number i.
 export function strongColour(i, isDark) {
   const { strong } = themeOf(isDark);
   return rgb(...strong[i % strong.length]);
 }
 
-// The colour of the walls of a head, by its number in its layer; of units, with -1.
+// The colour of the walls of a head, given by its number in its layer, or of units (-1).
 export function wallColour(head, isDark) {
   if (head >= 0) return strongColour(head, isDark);
   return [1, 3, 5].map((i) => parseInt(themeOf(isDark).wall.slice(i, i + 2), 16));
 }
 
-// The winners of a layer in a cell as one number.
+// The winners of a layer on a cell, combined into one number.
 function codeOf(found, cell, first, count) {
   const { steps } = PALETTE;
   let code = 0;
@@ -65,8 +65,9 @@ function codeOf(found, cell, first, count) {
   return code;
 }
 
-// A colour for each cell, as three bytes. The first layer that cuts gives the hue; each later one moves
-// lightness and hue of what it cuts, and less. A cell that a layer does not cut keeps its colour.
+// A colour for each cell, as three bytes. The first layer that cuts determines the hue. Each later layer
+// shifts lightness and hue of the cells that it cuts, by decreasing amounts. A cell that a layer does not cut
+// keeps its colour.
 export function cellColours(found, groupsOfLayers, isDark) {
   const n = found.n,
     { shades, turns, shade, turn, falls } = PALETTE;
@@ -81,7 +82,7 @@ export function cellColours(found, groupsOfLayers, isDark) {
     for (const [begin, end] of parents) {
       let from = begin;
       const before = children.length;
-      // Cells come in the order of their signatures: those that agree so far are neighbours in it.
+      // Cells are sorted by signature, so those that agree so far are consecutive.
       for (let i = begin + 1; i <= end; i++) {
         if (i < end && agrees(found.signatures, found.nGroups, i - 1, i, first, count)) continue;
         children.push([from, i]);

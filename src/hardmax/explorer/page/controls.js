@@ -1,4 +1,4 @@
-// Elements of the panel: labelled, usable by keyboard, numbers in columns that do not jump.
+// Elements of the panel: labelled, usable from the keyboard, with numbers of constant width.
 
 export function element(tag, properties = {}, ...children) {
   const made = document.createElement(tag);
@@ -15,11 +15,11 @@ export function element(tag, properties = {}, ...children) {
 export const section = (title, ...children) =>
   element("section", {}, element("h2", {}, title), ...children);
 
-// What is under the pointer; on a phone it stands right below the picture.
+// The section about the point under the pointer. On a phone, it is directly below the picture.
 export const pointerSection = (info) =>
   Object.assign(section("At the pointer", info), { className: "pointer" });
 
-// A slider with its value; `read` and `write` turn positions into values and text.
+// A slider with its value; `text` turns a position into the text shown.
 export function slider({ label, min, max, step = 1, value, text = String, oninput, onchange }) {
   const shown = element("output", {}, text(value));
   const input = element("input", {
@@ -44,7 +44,7 @@ export function slider({ label, min, max, step = 1, value, text = String, oninpu
   return row;
 }
 
-// Arrow keys go from one button of a row to the next, and press it; Tab goes to the one that is chosen.
+// Arrow keys move to the next button of a row and press it; Tab moves to the selected button.
 export function withArrows(row, attribute) {
   const buttons = () => [...row.children].filter((one) => !one.disabled);
   row.addEventListener("keydown", (event) => {
@@ -112,7 +112,7 @@ export function toggle({ label, value, onchange }) {
 export const button = (label, onclick, properties = {}) =>
   element("button", { type: "button", onclick, ...properties }, label);
 
-// Numbers with names: { name: { value, hint } }; the widths stay as they are.
+// A list of named numbers, from { name: hint }. The widths do not change with the values.
 export function numbers(names) {
   const cells = {},
     row = element("dl", { class: "numbers" });
@@ -124,7 +124,7 @@ export function numbers(names) {
     for (const [name, value] of Object.entries(values))
       if (cells[name]) cells[name].textContent = typeof value === "number" ? grouped(value) : value;
   };
-  // Numbers that are about to change are paler.
+  // Numbers that are out of date are shown paler.
   row.fade = (names) =>
     Object.entries(cells).forEach(([name, cell]) =>
       cell.classList.toggle("old", names.includes(name)),
@@ -132,10 +132,10 @@ export function numbers(names) {
   return row;
 }
 
-// A count in groups of three digits.
+// An integer with its digits in groups of three.
 export const grouped = (n) => String(n).replace(/\B(?=(\d{3})+(?!\d))/g, "\u202f");
 
-// A number of so many digits, always as wide.
+// A number with a fixed number of digits and a constant width.
 export function fixed(x, digits = 3) {
   const text =
     Math.abs(x) >= 1e5 || (x !== 0 && Math.abs(x) < 10 ** -digits)

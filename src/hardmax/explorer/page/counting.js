@@ -1,8 +1,8 @@
-// Three counts that are never mixed: cells, connected regions with one affine map, affine maps.
+// The three counts, which are never mixed: cells, regions (connected, with one affine map) and affine maps.
 import { acceptedSize, firstForms, signatureOf } from "./engine.js";
 import { gcd, layerOutput, layerScores, composed, mapKey, startOf } from "./exact.js";
 
-// The exact forms of the layers on cells; a region of earlier layers is composed once.
+// The exact forms of the layers on cells. Each region of the earlier layers is composed once.
 export class Composer {
   constructor(network, chart) {
     Object.assign(this, { network, known: new Map(), rows: new WeakMap() });
@@ -53,12 +53,12 @@ function primitive(row) {
   return common > 1n ? row.map((x) => x / common) : row;
 }
 
-// A number for each cell, equal exactly where the maps are.
+// A number for each cell; two numbers are equal if and only if the maps are equal.
 function mapClasses(found, composer) {
   const n = found.n,
     size = n > 0 ? found.maps.length / n : 0;
-  // Maps differ if a coefficient differs by more than its two radii: intervals chain into classes,
-  // which the next coefficient splits further.
+  // Two maps differ if a coefficient differs by more than the sum of its two radii. Overlapping intervals
+  // are chained into classes, which the next coefficient splits further.
   let classes = [Array.from({ length: n }, (_, i) => i)],
     alone = [];
   for (let k = 0; k < size; k++) {
@@ -100,7 +100,7 @@ function mapClasses(found, composer) {
   return { labels, count };
 }
 
-// A float at least one rounding away; what is not finite is not known.
+// Floats that are smaller and larger than x by at least one rounding error; infinite if x is not finite.
 const before = (x) =>
   Number.isFinite(x) ? x - Math.abs(x) * 2 ** -52 - Number.MIN_VALUE : -Infinity;
 const after = (x) =>
@@ -108,8 +108,8 @@ const after = (x) =>
 
 // --- Neighbours ----------------------------------------------------------------------------------
 
-// Pairs of cells that share a part of a wall: proven by floats and names in the core, and what it
-// leaves open in integers. Returns a flat array of pairs.
+// Pairs of neighbouring cells, which share a part of a wall of positive length, as a flat array. The core
+// proves most pairs from floats and wall names; integers decide the others.
 export function neighbours(engine, network, where, found) {
   const matching = matched(engine, network, where, found);
   const open = [];
@@ -181,7 +181,7 @@ function matched(engine, network, where, found) {
   engine.ints(polygons + 32, 10).set(pointers);
   const memory = engine.take(acceptedSize(core.hm_neighbours_size(polygons)));
   const needed = Number(core.hm_neighbours_gather(polygons, memory));
-  if (needed < 0) throw new Error("cells are out of order");
+  if (needed < 0) throw new Error("The cells are not in the order of their signatures.");
   const room = engine.take(needed),
     isOpen = engine.take(nEdges);
   const n = Number(core.hm_neighbours_match(polygons, memory, room, isOpen));
@@ -197,7 +197,7 @@ function matched(engine, network, where, found) {
   };
 }
 
-// Layer, group, winner and rival of an edge of a cell; of a side of the domain -1 and its row.
+// Layer, group, winner and rival of an edge of a cell; for a side of the domain, -1 and the row.
 export function wallOf(network, found, cell, edge) {
   const code = found.walls[edge];
   if (code < 0) return [-1, -5 - code, 0, 0];
@@ -229,8 +229,8 @@ const less = ([p, q], [r, s]) =>
 const infinite = (p, q) => (q === 0n ? (p > 0n ? 1 : -1) : 0);
 const opposite = ([p, q]) => [-p, q];
 
-// Where two lines meet, along the direction that has the positive side of the first on its left; a
-// fraction, or [1n, 0n] and [-1n, 0n] at infinity.
+// The position where two lines meet, measured along the first line with its positive side on the left: a
+// fraction, or [1n, 0n] or [-1n, 0n] at infinity.
 function position([a, b, c], [p, q, r]) {
   const weight = a * q - b * p,
     up = b * (b * r - c * q) - a * (c * p - a * r);

@@ -1,6 +1,6 @@
-// A curve drawn by hand, compiled to a network whose last unit is on exactly above it.
+// Compile a curve drawn by hand to a network whose last unit is on exactly above the curve.
 
-// The curve as a function of x: from left to right, with few knots [x, y].
+// The curve as a function of x: a few knots [x, y] from left to right.
 export function knotsOf(drawn, half) {
   const forward = drawn[drawn.length - 1][0] < drawn[0][0] ? drawn.slice().reverse() : drawn;
   const rising = [];
@@ -16,7 +16,7 @@ export function knotsOf(drawn, half) {
     .filter(([x], i, all) => i === 0 || x > all[i - 1][0]);
 }
 
-// Ramer, Douglas and Peucker: points that lie near the chord of their neighbours are left out.
+// The Ramer-Douglas-Peucker algorithm: drop points close to the chord between the points kept.
 function thinned(points, tolerance) {
   if (points.length < 3) return points;
   const [x0, y0] = points[0],
@@ -36,8 +36,8 @@ function thinned(points, tolerance) {
 
 const HIGH = 64;
 
-// relu(y - f(x)) for the function f through the knots, flat outside of them. Units relu(x - x_i) bend it
-// at the knots; y comes through a unit that is on wherever y > -64.
+// The network relu(y - f(x)), where f interpolates the knots and is constant outside them. Units relu(x - x_i)
+// change its slope at the knots. A unit that is on wherever y > -64 passes y through.
 export function curveNetwork(knots) {
   const slopes = knots.map(([x, y], i) =>
     i + 1 < knots.length ? (knots[i + 1][1] - y) / (knots[i + 1][0] - x) : 0,

@@ -1,19 +1,20 @@
-// Diagrams of heads: who wins where, exactly; how soft attention blends, and where it is certain.
+// Diagrams of heads: the exact cells of the keys, the field of soft attention, and where the winner is certain.
 import { findCells } from "./engine.js";
 import { cornersOf, cutByLine } from "./surface.js";
 
 const PLANE = { plane: true };
 const EYE = { nIn: 2, nOut: 2, weight: null, bias: new Float64Array(2) };
 
-// The offsets of the scores <k_j, x> + c_j of a head { keys: [[x, y, weight], ...], bias: mode }: none;
-// -|k|^2 / 2, which makes the Voronoi diagram of the keys; or that and a weight, a power diagram.
+// The offsets c_j of the scores <k_j, x> + c_j of a head { keys: [[x, y, weight], ...], bias: mode }: zero;
+// -|k_j|^2 / 2, which gives the Voronoi diagram of the keys; or -|k_j|^2 / 2 plus a weight, which gives a power
+// diagram.
 export function offsetsOf({ keys, bias }) {
   return keys.map(([x, y, weight]) =>
     bias === "none" ? 0 : (bias === "own" ? weight : 0) - (x * x + y * y) / 2,
   );
 }
 
-// Heads side by side as one layer: a group for each.
+// Several heads as one layer with one group per head.
 export function networkOfHeads(heads) {
   const starts = [0];
   for (const { keys } of heads) starts.push(starts[starts.length - 1] + keys.length);
@@ -48,7 +49,7 @@ export function networkOfHeads(heads) {
   return { layers: [layer], words: [["block 0", "head", "key"]], embedding: EYE, readout };
 }
 
-// The diagram of one head: cells, the key of each, the cell of each key (-1: dead), neighbours.
+// The diagram of one head: cells, the key of each cell, the cell of each key (-1 if it has none), neighbours.
 export function diagramOf(engine, head) {
   const found = findCells(engine, networkOfHeads([head]), PLANE);
   const cellOf = head.keys.map(() => -1),
@@ -62,7 +63,7 @@ export function diagramOf(engine, head) {
       if (found.walls[i] > winner) edges.push([winner, found.walls[i]]);
   }
   const offsets = offsetsOf(head);
-  // A key with the scores of an earlier one is not dead: both win together.
+  // A key with the same scores as an earlier one is not dead: both win together.
   const twin = head.keys.map(([x, y], j) =>
     head.keys.findIndex(([u, v], i) => i < j && u === x && v === y && offsets[i] === offsets[j]),
   );
@@ -84,12 +85,12 @@ export function rankingAt(head, offsets, point, tau) {
   return { first, second, margin, weight: 1 / total };
 }
 
-// The margin from which on all other keys together weigh at most `share`: the weight of the others is
+// The margin from which on all other keys together have at most the weight `share`: their total weight is
 // below (N - 1) exp(-margin / tau).
 export const certainMargin = (nKeys, tau, share) =>
   nKeys > 1 ? tau * Math.log((nKeys - 1) / share) : 0;
 
-// The part of a cell where its key leads by at least a margin: a convex polygon, rounded.
+// The part of a cell where its key has at least a given margin: a convex polygon, in floats.
 export function certainPart(head, diagram, cell, margin, seen) {
   const { found, offsets } = diagram,
     winner = diagram.winners[cell];
@@ -104,7 +105,7 @@ export function certainPart(head, diagram, cell, margin, seen) {
 
 const WEIGHTS = Float64Array.from({ length: 7 * 128 + 1 }, (_, i) => Math.exp(-i / 128));
 
-// Paint the field of soft attention: at each pixel the colours of the keys mixed by their weights.
+// Paint the field of soft attention: each pixel blends the colours of the keys by their weights.
 export function paintField(picture, head, offsets, colours, tau, surface) {
   const { width, height } = picture,
     { keys } = head,
@@ -135,7 +136,7 @@ export function paintField(picture, head, offsets, colours, tau, surface) {
       for (let j = 0; j < n; j++) {
         const gap = scores[j] - most;
         if (gap < -reach) continue;
-        // Weights of a table are near enough for colours.
+        // Tabulated weights are precise enough for colours.
         const weight = WEIGHTS[(-gap * 128) | 0],
           colour = colours[j];
         ((total += weight),

@@ -1,9 +1,9 @@
-// What is needed to draw cells: a box around each, every wall once, and colours.
+// The data needed to draw cells: a bounding box of each, every wall once, and colours.
 import { cellColours } from "./colours.js";
 import { startOf } from "./exact.js";
 
-// Boxes x0, y0, x1, y1; walls as rows of five: cell, the vertices at its ends, block, and the number of the
-// head or -1 for units; colours r, g, b.
+// Boxes are x0, y0, x1, y1. Walls are rows of five numbers: cell, the vertices at the two ends, block, and the
+// number of the head, or -1 for units. Colours are r, g, b.
 export function drawingOf(found, network, isDark) {
   return {
     boxes: boxesOf(found),
@@ -46,12 +46,12 @@ function boxesOf(found) {
   return boxes;
 }
 
-// How many numbers a wall has.
+// The number of entries per wall.
 export const WALL = 5;
 
 const isAttention = (layer) => !layer.isRelu && layer.gains.every((gain) => gain === 0);
 
-// Each wall once, from the side of the smaller winner.
+// Each wall once, from the side with the smaller winner.
 function wallsOf(found, network) {
   const groupOf = [],
     starts = [],

@@ -1,5 +1,5 @@
-// The compiled search of the plane, driven from JavaScript: networks packed as the core reads them,
-// slices of a search, and what floats leave open split in integers.
+// The compiled planar search, driven from JavaScript: packing networks for the core, running slices of a
+// search, and splitting cells in integers where floats cannot decide.
 import {
   chartForms,
   clipped,
@@ -30,15 +30,16 @@ const DONE = 0,
 const OUT_OF_RANGE = 3;
 const EDGE = 12;
 
-// The status of a call of the core, or the bytes it needs, unless it has refused a size or an index.
+// The status of a core call, or the number of bytes it needs. Throws an error if the core refused a size or
+// an index.
 export function accepted(status, refusal = OUT_OF_RANGE) {
-  if (status === refusal) throw new Error("a size or an index of the model is out of range");
+  if (status === refusal) throw new Error("A size or an index of the model is out of range.");
   return status;
 }
 
 export const acceptedSize = (nBytes) => accepted(nBytes, 0);
 
-// Memory of the module is handed out piece by piece, and taken back all at once.
+// The memory of the module is allocated block by block, and released all at once.
 export class Engine {
   constructor(instance) {
     this.core = instance.exports;
@@ -56,7 +57,7 @@ export class Engine {
     this.top = this.base;
   }
 
-  // A piece of memory, on a boundary of 64 bytes, all zeros.
+  // Allocate a block of memory, aligned to 64 bytes and filled with zeros.
   take(nBytes) {
     const at = this.top;
     this.top = (at + nBytes + 63) & ~63;
@@ -137,7 +138,7 @@ function packLayer(layer, classes, integers, numbers) {
   numbers.push(...outputs);
 }
 
-// Lay a network out; forms that coincide whatever comes before are looked for where floats cannot
+// Pack a network for the core. Forms that coincide on every input are searched for where floats cannot
 // exclude them.
 function packNetwork(engine, network) {
   let classes = network.layers.map(() => []);
@@ -167,8 +168,8 @@ function pack(engine, network, classes) {
   return { at: memory, isDistinct: core.hm_network_init(memory, given, at, 0) !== 0 };
 }
 
-// Sets of two or more forms of one group that coincide whatever comes before: the scores as forms of
-// the layer's input, of any width, have equal integers.
+// Sets of two or more forms of one group that coincide on every input of the layer: as forms of that input,
+// of any width, they have equal integers.
 function standingClasses(layer) {
   const { nIn, nOut, weight, bias } = layer.query;
   const slopes = integersOf(layer.slopes),
@@ -190,7 +191,7 @@ function standingClasses(layer) {
         sum += slope(k) * query.integers[i < nIn ? i * nOut + k : nIn * nOut + k];
       row.push(sum);
     }
-    // The offset has another scale: both are brought to the finer one.
+    // The offset has a different scale; convert both to the finer one.
     const exponent = slopes.exponent + query.exponent,
       finest = Math.min(exponent, offsets.exponent);
     row[nIn] =
@@ -214,7 +215,7 @@ function classesOf(rows, layer) {
   return classes;
 }
 
-// The mean over coinciding forms goes to the first of each class; all with radii.
+// The mean over coinciding forms is assigned to the first form of each class. All numbers have radii.
 function coincidingMeans(layer, classes) {
   const first = Int32Array.from({ length: layer.nForms }, (_, j) => j);
   const gains = layer.gains.slice(),
@@ -249,10 +250,10 @@ export function readDomain(domain) {
   const numbers = chart ? [...chart.weight, ...chart.bias] : [];
   const isPlane = !chart || (chart.nIn === 2 && chart.weight.length === 2 * chart.nOut);
   if (!isPlane || ![...numbers, ...(domain.box ?? [])].every(Number.isFinite))
-    throw new Error("the domain is no plane");
+    throw new Error("The domain is not a plane in the model's input space.");
   if (domain.box) {
     const [x0, y0, x1, y1] = domain.box;
-    if (!(x0 < x1 && y0 < y1)) throw new Error("the domain has no interior");
+    if (!(x0 < x1 && y0 < y1)) throw new Error("The domain has no interior.");
     const corners = [
       [x0, y0],
       [x1, y0],
@@ -282,7 +283,7 @@ export function readDomain(domain) {
   rows.forEach(([a, b, c], i) => {
     polygon = clipped(polygon, [-a, -b, c, 0n], [-1, i, 0, 0], i);
   });
-  if (polygon.length === 0) throw new Error("the domain has no interior");
+  if (polygon.length === 0) throw new Error("The domain has no interior.");
   const edges = new Float64Array(polygon.length * EDGE);
   polygon.forEach((edge, i) => {
     edges.set([...roundedLine(edge.line), ...roundedVertex(edge.start)], i * EDGE);
@@ -301,12 +302,12 @@ function scaleOf(edges) {
   return 2 ** exponent;
 }
 
-// The stream before the first layer, exact.
+// The exact stream before the first layer.
 export function firstForms(network, chart) {
   return composed(chartForms(chart), network.embedding);
 }
 
-// The output on the cell of a signature, exact.
+// The exact output on the cell of a signature.
 export function outputForms(network, chart, signature) {
   let stream = firstForms(network, chart),
     first = 0;
@@ -320,7 +321,7 @@ export function outputForms(network, chart, signature) {
 export const signatureOf = (found, cell) =>
   found.signatures.subarray(cell * found.nGroups, (cell + 1) * found.nGroups);
 
-// The next float of 32 bits that is larger than the nearest one to a number that is not negative.
+// The successor of the float32 nearest to a nonnegative number.
 function above(number) {
   const float = Float32Array.of(number),
     bits = new Int32Array(float.buffer);
@@ -330,7 +331,7 @@ function above(number) {
 
 // --- A search ------------------------------------------------------------------------------------
 
-// A search under way. An engine has one at a time: a new one takes the memory of the one before.
+// A running search. An engine runs one search at a time; a new search takes over the memory of the last one.
 export class Search {
   constructor(engine, network, where, { stores = true } = {}) {
     engine.forget();
@@ -398,7 +399,7 @@ export class Search {
     core.hm_search_set_stack(this.at, memory, ...this.stack);
   }
 
-  // A polygon as the core reads and writes it: numbers of edges (n, 12) and their walls (n, 4).
+  // A polygon in the format of the core: the numbers of its edges (n, 12) and their walls (n, 4).
   cellOf(n, edges, walls, at = this.engine.take(56)) {
     this.engine.ints(at, 14).set([n, n, 0, 0, EDGE, EDGE, edges + 48, edges, walls, 0, 0, 0, 0, 0]);
     return at;
@@ -467,7 +468,7 @@ export class Search {
     return { cells, filtered, expanded, items };
   }
 
-  // Go on for about so many milliseconds; true when all is done. `limit` stops it after so many cells.
+  // Continue the search for about `milliseconds`; stop after `limit` cells. Returns true if it is complete.
   run(milliseconds = Infinity, limit = -1) {
     const { core } = this.engine,
       began = performance.now();
@@ -497,7 +498,7 @@ export class Search {
     }
   }
 
-  // What was found, as arrays of its own.
+  // The cells found so far, copied into new arrays.
   found() {
     const { engine, columns, network } = this;
     const n = Number(engine.longs(this.room + 32, 1)[0]),
@@ -524,7 +525,7 @@ export class Search {
     return found;
   }
 
-  // Compose maps that overflowed on the way in exact arithmetic.
+  // Recompute maps that overflowed in floats, in exact arithmetic.
   repair(found) {
     const { network, where } = this,
       size = 3 * network.readout.nOut;
@@ -537,9 +538,9 @@ export class Search {
     }
   }
 
-  // --- What floats leave open ---------------------------------------------------------------------
+  // --- Splitting in integers ----------------------------------------------------------------------
 
-  // The cell on top: layer, next group, number of edges, their numbers and walls.
+  // The cell on top of the stack: its layer, next group, number of edges, and their numbers and walls.
   top() {
     const { engine } = this,
       { core } = engine;
@@ -567,8 +568,8 @@ export class Search {
     };
   }
 
-  // The exact scores of a layer on the path; `refresh` says whether the floats of the core up to there
-  // have to be the nearest ones, and coinciding forms merged.
+  // The exact scores of a layer on the path. With `refresh`, the core's floats up to that layer are replaced
+  // by the nearest ones, and coinciding forms are merged.
   scores(layer, refresh = true) {
     const { engine, network, kept } = this,
       { core } = engine;
@@ -662,7 +663,7 @@ export class Search {
     return difference(rows[first + winner], rows[first + rival]);
   }
 
-  // Replace the vertices of the cell on top by the nearest floats to the true ones.
+  // Replace the vertices of the cell on top by the floats nearest to the exact vertices.
   improveTop() {
     this.nExact++;
     const { walls } = this.top();
@@ -671,7 +672,7 @@ export class Search {
     );
     const vertices = whole.flatMap((edge) => {
       const vertex = roundedVertex(edge.start);
-      // What lies beyond all floats is written down as the largest one.
+      // A vertex beyond the range of floats is stored as the largest float.
       if (vertex[2] === Infinity) vertex[0] = vertex[1] = Number.MAX_VALUE;
       return vertex;
     });
@@ -714,7 +715,7 @@ export class Search {
     let isGrown = false;
     while (accepted(engine.core.hm_search_replace(this.at, parts.length, winners, cells)))
       (this.grow(), (isGrown = true));
-    // A stack that has grown lies behind.
+    // If the stack has grown, its new memory lies after the mark and must not be released.
     if (!isGrown) engine.top = mark;
   }
 
@@ -760,13 +761,13 @@ function difference(one, other) {
   return [one[0] - other[0], one[1] - other[1], one[2] - other[2], 0n];
 }
 
-// The numbers of a new line: its true coefficients, rounded, and radii.
+// The numbers of a new line: its exact coefficients, rounded, and their radii.
 function floatsOf(line, up, down) {
   const [a, b, c] = line.slice(0, 3).map((x) => divided(x * up, down));
   return [a[0], b[0], c[0], 0, Math.max(a[1], b[1]), c[1]];
 }
 
-// Find the cells of a network on a domain, to the end.
+// Find all cells of a network on a domain.
 export function findCells(engine, network, domain) {
   const search = new Search(engine, network, readDomain(domain));
   search.run();

@@ -3,7 +3,7 @@
 
 const bits = new DataView(new ArrayBuffer(8));
 
-// A finite float as [m, e] with x = m 2^e and an odd integer m, or [0n, 0].
+// A finite float x as [m, e] with x = m 2^e and an odd integer m, or [0n, 0] for zero.
 function dyadic(x) {
   if (x === 0) return [0n, 0];
   bits.setFloat64(0, x);
@@ -59,10 +59,11 @@ export function gcd(a, b) {
   return a;
 }
 
-// p / q rounded to nearest, and a bound on the error; [0, Infinity] where it exceeds all floats.
+// p / q rounded to nearest, and a bound on the error; [0, Infinity] if it exceeds the range of floats.
 //
-// The quotient is cut to 64 bits or more with a last bit that says whether anything was cut, so that
-// Number() rounds it as it would round the quotient. Small ones are rounded to the grid of 2^-1074.
+// The quotient is truncated to at least 64 bits. The last bit is set if anything nonzero was cut off, so
+// Number() rounds the result as it would round the quotient. Small quotients are rounded to a multiple of
+// 2^-1074.
 export function divided(p, q) {
   if (p === 0n) return [0, 0];
   if (q < 0n) {
@@ -88,7 +89,7 @@ export function divided(p, q) {
   return isExact ? [nearest, 0] : [nearest, Math.abs(nearest) * 2 ** -52 + 2 ** -1070];
 }
 
-// p 2^shift / q for positive integers, cut; the last bit is set if anything was.
+// p 2^shift / q for positive integers, truncated; the last bit is set if anything nonzero was cut off.
 function cutQuotient(p, q, shift) {
   const up = shift > 0 ? p << BigInt(shift) : p,
     down = shift < 0 ? q << BigInt(-shift) : q;
@@ -124,7 +125,7 @@ export function unitOf(forms) {
   return [1n, denominator << BigInt(-exponent)];
 }
 
-// Apply weights (n_in, n_out) and offsets (n_out), or for `byForms` rows (n_out, n_in), to forms.
+// Apply a map to forms: weights (n_in, n_out), or (n_out, n_in) if `byForms`, and offsets (n_out).
 function applied(forms, table, nIn, nOut, at) {
   const exponent = Math.min(forms.exponent, 0);
   const rows = raised(forms, exponent, forms.denominator);
@@ -191,8 +192,8 @@ export function layerScores(layer, stream) {
 
 const sameRow = (a, b) => a[0] === b[0] && a[1] === b[1] && a[2] === b[2];
 
-// The stream after a layer on the cell where the given forms win. Forms that coincide with the winner
-// tie everywhere on the cell, and the group contributes their mean.
+// The stream after a layer on the cell where the given forms win. Forms that coincide with the winner tie
+// with it everywhere on the cell, and the group contributes their mean.
 export function layerOutput(layer, stream, scores, winners) {
   const { rows } = scores;
   const nSlots = layer.output.nIn;
@@ -246,7 +247,7 @@ function addTo(row, more, factor) {
 
 export const startOf = (layer, group) => (layer.isRelu ? 2 * group : layer.starts[group]);
 
-// A text that is equal for equal affine maps, and only for these.
+// A text that is equal for two affine maps if and only if the maps are equal.
 export function mapKey(forms) {
   const entries = forms.rows.flat();
   let common = 0n;
@@ -258,7 +259,7 @@ export function mapKey(forms) {
   return `${up / shared}/${down / shared} ${entries.map((x) => x / common).join(" ")}`;
 }
 
-// Forms rounded: slopes, offsets and radii, a block (4, n).
+// Forms rounded to floats: slopes, offsets and radii, in a block (4, n).
 export function roundedForms(forms, rows, scale) {
   const [up, down] = unitOf(forms);
   const n = rows.length;
@@ -271,7 +272,7 @@ export function roundedForms(forms, rows, scale) {
   return block;
 }
 
-// The same as sums of two floats: high parts, low parts and radii, a block (7, n).
+// Forms rounded to sums of two floats: high parts, low parts and radii, in a block (7, n).
 export function doubledForms(forms, rows, scale) {
   const [up, down] = unitOf(forms);
   const n = rows.length;
@@ -291,9 +292,9 @@ export function doubledForms(forms, rows, scale) {
 
 // --- Polygons ------------------------------------------------------------------------------------
 //
-// A line is four integers: the form a1 x + a2 y + c0 + c1 M, non-negative inside, with M larger than
-// every number. The plane is the square [-M, M]^2. A vertex is (x0 + x1 M, y0 + y1 M) / w, w > 0. An
-// edge has a line, a label, its first vertex going round counter-clockwise, and where it comes from.
+// A line is four integers: the form a1 x + a2 y + c0 + c1 M, nonnegative inside, where M is a formal number
+// larger than every real number. The plane is the square [-M, M]^2. A vertex is (x0 + x1 M, y0 + y1 M) / w
+// with w > 0. An edge has a line, a label, its first vertex in counterclockwise order, and its source.
 
 export function meet(one, other) {
   const [a1, a2, a3, a4] = one,
@@ -307,7 +308,7 @@ export function meet(one, other) {
   ];
 }
 
-// The sign of a form at a vertex: the part at infinity first.
+// The sign of a form at a vertex; the coefficient of M decides first.
 function signAt(line, vertex) {
   const [g1, g2, g3, g4] = line,
     [x0, x1, y0, y1, w] = vertex;
@@ -335,8 +336,8 @@ export function plane() {
   return polygonOf(sides.map((line, i) => ({ line, label: [-1, -1 - i, 0, 0], source: -1 })));
 }
 
-// The part where a form is positive: the polygon itself, a smaller one, or nothing. A form that
-// vanishes on the whole polygon leaves nothing.
+// The part of a polygon where a form is positive: the polygon itself, a smaller one, or nothing. If the form
+// vanishes on the whole polygon, nothing is left.
 export function clipped(edges, line, label, source) {
   const signs = edges.map((edge) => signAt(line, edge.start));
   if (Math.max(...signs) <= 0) return [];

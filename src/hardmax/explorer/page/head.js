@@ -1,5 +1,5 @@
-// View 1, a head: keys that can be dragged, the exact diagram of who wins, its Newton polytope, and the
-// temperature from soft to hard.
+// View 1, a head: draggable keys, the exact diagram of their cells, its Newton polytope, and the temperature
+// from soft to hard.
 import { css, keyColour, strongColour } from "./colours.js";
 import {
   button,
@@ -43,14 +43,14 @@ export const firstHead = () => ({
 
 const onGrid = (x, step) => Math.round(x / step) * step;
 
-// Positions of the slider and temperatures: 0 is hard, then powers.
+// Slider positions and temperatures: position 0 is hard, the others are on a logarithmic scale.
 const tauAt = (position) =>
   position === 0 ? 0 : Math.round(1e4 * 0.01 * 10 ** (position / 40)) / 1e4;
 const positionOf = (tau) => (tau === 0 ? 0 : Math.max(1, Math.round(40 * Math.log10(tau / 0.01))));
 const tauText = (tau) => (tau === 0 ? "hard" : tau.toFixed(tau < 0.1 ? 3 : 2));
 
 export class HeadView {
-  // `app` has state, engine, isDark and commit(), which ends a change.
+  // `app` has state, engine, isDark, and commit(), which ends a change.
   constructor(app, stage, panel) {
     Object.assign(this, { app, stage, selected: -1, hovered: -1, pointer: null, coarse: 5 });
     this.picture = document.createElement("canvas");
@@ -73,9 +73,9 @@ export class HeadView {
 
   makePanel(panel) {
     this.counts = numbers({
-      cells: "cells of the diagram: keys that win somewhere",
+      cells: "cells of the diagram",
       keys: "all keys",
-      dead: "keys that never win",
+      dead: "keys that do not win anywhere",
     });
     this.tau = slider({
       label: "temperature",
@@ -92,17 +92,17 @@ export class HeadView {
       options: {
         none: { text: "none", hint: "scores ⟨k, x⟩: the cells are cones" },
         norm: { text: "Voronoi", hint: "bias −½‖k‖²: the nearest key wins" },
-        own: { text: "weighted", hint: "bias −½‖k‖² and a weight for each key: a power diagram" },
+        own: { text: "weighted", hint: "bias −½‖k‖² plus a weight for each key: a power diagram" },
       },
       onchange: (mode) => this.change(() => (this.head.bias = mode)),
     });
     this.band = toggle({
-      label: "mark where the winner is certain: all others together weigh at most 1 %",
+      label: "mark where all other keys together have at most 1 % of the attention",
       value: this.head.band,
       onchange: (is) => this.change(() => (this.head.band = is)),
     });
     this.snap = toggle({
-      label: "keys on a grid of ¼ (ties are common)",
+      label: "snap keys to a grid of ¼ (makes ties common)",
       value: this.head.snap,
       onchange: (is) => this.change(() => (this.head.snap = is)),
     });
@@ -131,7 +131,7 @@ export class HeadView {
     );
     const polytope = element("canvas", {
       class: "small",
-      "aria-label": "Newton polytope: the keys, subdivided as the diagram is",
+      "aria-label": "Newton polytope of the keys, with the subdivision dual to the diagram",
       role: "img",
     });
     panel.append(
@@ -144,7 +144,7 @@ export class HeadView {
         element(
           "p",
           { class: "hint" },
-          "Each edge is a wall of the diagram, each point a key. Drag here too.",
+          "Each edge corresponds to a wall of the diagram, and each point is a key. You can drag keys here too.",
         ),
       ),
       section(
@@ -174,7 +174,7 @@ export class HeadView {
     );
   }
 
-  // After the state was replaced: show it.
+  // Show a state that has been replaced.
   refresh() {
     const { head } = this;
     this.tau.set(positionOf(head.tau));
@@ -272,14 +272,14 @@ export class HeadView {
   tell() {
     const { head, diagram, pointer } = this;
     if (!pointer) {
-      this.info.textContent = "Move over the diagram.";
+      this.info.textContent = "Move the pointer over the diagram.";
       return;
     }
     const { first, second, margin, weight } = rankingAt(head, diagram.offsets, pointer, head.tau);
-    const rest = second === undefined ? "" : `, before key ${second} by ${fixed(margin).trim()}`;
+    const rest = second === undefined ? "" : `, ahead of key ${second} by ${fixed(margin).trim()}`;
     this.info.textContent =
       `(${fixed(pointer[0], 2)}, ${fixed(pointer[1], 2)}): key ${first} wins${rest}.` +
-      (head.tau > 0 ? ` Its weight is ${weight.toFixed(3)}.` : "");
+      (head.tau > 0 ? ` Its attention weight is ${weight.toFixed(3)}.` : "");
   }
 
   add(point) {
@@ -373,7 +373,7 @@ export class HeadView {
       { ink } = app;
     const isSoft = head.tau > 0;
     if (isSoft) {
-      // Pixels of the field: fewer while something moves.
+      // The field has fewer pixels while something moves.
       const coarse = surface.dragged || this.dual.dragged ? this.coarse : 3,
         began = performance.now();
       this.picture.width = Math.ceil(surface.width / coarse);
@@ -506,7 +506,7 @@ export class HeadView {
     });
   }
 
-  // --- What can be taken along ---------------------------------------------------------------------
+  // --- Exports -------------------------------------------------------------------------------------
 
   python() {
     const { head } = this,
@@ -540,7 +540,7 @@ export class HeadView {
   }
 }
 
-// The convex hull of points, rounded, as x, y, x, y, ...
+// The convex hull of points, computed in floats, as x, y, x, y, ...
 export function hullOf(points) {
   const sorted = points.map(([x, y]) => [x, y]).sort((a, b) => a[0] - b[0] || a[1] - b[1]);
   const turn = (o, a, b) => (a[0] - o[0]) * (b[1] - o[1]) - (a[1] - o[1]) * (b[0] - o[0]);

@@ -1,4 +1,4 @@
-// View 2, heads together: the common refinement of their diagrams, and the Minkowski sum.
+// View 2, heads together: the common refinement of their diagrams, and their Minkowski sum.
 import { cellColours, css, strongColour } from "./colours.js";
 import { button, choice, element, numbers, section, slider } from "./controls.js";
 import { networkOfHeads, offsetsOf } from "./diagrams.js";
@@ -13,7 +13,7 @@ export const firstHeads = () => ({
 
 const colourOf = (h, isDark) => css(strongColour(h, isDark));
 
-// The most cells that heads with so many keys can have: with free offsets, and without any.
+// The maximum number of cells of heads with given numbers of keys, with arbitrary offsets or without any.
 function mostCells(sizes, isBiased) {
   const more = sizes.map((n) => n - 1),
     total = more.reduce((a, b) => a + b, 0);
@@ -48,9 +48,9 @@ export class HeadsView {
 
   makePanel(panel) {
     this.counts = numbers({
-      cells: "joint cells: who wins in every head",
-      bound: "the most that so many keys can have, a sharp bound",
-      product: "one cell for every choice of winners",
+      cells: "joint cells, each with one winner in every head",
+      bound: "the sharp upper bound for these numbers of keys",
+      product: "the number of ways to choose a key in every head",
     });
     this.number = choice({
       label: "heads",
@@ -59,7 +59,7 @@ export class HeadsView {
       onchange: (n) => this.change(() => this.setHeads(Number(n))),
     });
     this.size = slider({
-      label: "keys each",
+      label: "keys per head",
       min: 1,
       max: 12,
       value: 4,
@@ -76,14 +76,14 @@ export class HeadsView {
       options: {
         none: { text: "none", hint: "scores ⟨k, x⟩: the cells are cones" },
         norm: { text: "Voronoi", hint: "bias −½‖k‖²: the nearest key wins" },
-        own: { text: "weighted", hint: "bias −½‖k‖² and a weight for each key: a power diagram" },
+        own: { text: "weighted", hint: "bias −½‖k‖² plus a weight for each key: a power diagram" },
       },
       onchange: (mode) => this.change(() => this.given.heads.forEach((head) => (head.bias = mode))),
     });
     this.equation = element("p", { class: "hint" });
     const sum = element("canvas", {
       class: "small",
-      "aria-label": "Minkowski sum of the keys of the heads, subdivided as the cells are",
+      "aria-label": "Minkowski sum of the keys of the heads, with the subdivision dual to the cells",
       role: "img",
     });
     panel.append(
@@ -147,8 +147,8 @@ export class HeadsView {
       bound: this.bound,
       product: sizes.reduce((a, b) => a * b, 1),
     });
-    this.equation.textContent = `${this.found.n} points, one for each cell: the sum of the keys that win there. At most ${this.bound}.`;
-    this.app.announce(`${this.found.n} joint cells of at most ${this.bound}`);
+    this.equation.textContent = `${this.found.n} points, one per cell: the sum of the keys that win there. There are at most ${this.bound}.`;
+    this.app.announce(`${this.found.n} joint cells; the bound is ${this.bound}`);
     this.recolour();
     this.surface.request();
     this.dual.request();
@@ -246,7 +246,7 @@ export class HeadsView {
     );
   }
 
-  // The mixed subdivision: a point for each cell, an edge for each wall.
+  // Paint the mixed subdivision: one point per cell, one edge per wall.
   paintSum(pen, surface) {
     const { found, given, app } = this;
     if (!found) return;

@@ -1,10 +1,9 @@
-// Models as networks of argmax layers: the plain data of `hardmax` models, files of models, and models
-// drawn at random.
+// Models as networks of argmax layers, read from plain data or model files, and random models.
 //
 // A map is { nIn, nOut, weight, bias }: z -> z W + b, with W = null for the identity. A layer is
-// { isRelu, residual, nForms, nGroups, width, query, output } and, unless it is ReLU, starts, slots,
-// slopes (n_forms, n_query), offsets, gains and values (n_forms, width); with `read`, group g reads only
-// the entries columns[g] (n, -1 for none) of the query, by slopes (n_forms, n).
+// { isRelu, residual, nForms, nGroups, width, query, output }. A layer that is not ReLU also has starts,
+// slots, slopes (n_forms, n_query), offsets, gains and values (n_forms, width). With `read`, group g reads
+// only the entries columns[g] of the query (n numbers, -1 for none), with slopes of shape (n_forms, n).
 
 export function identity(n) {
   return { nIn: n, nOut: n, weight: null, bias: new Float64Array(n) };
@@ -21,7 +20,7 @@ const isIdentity = (rows, bias) =>
   bias.every((b) => b === 0) &&
   rows.every((row, i) => row.every((x, k) => x === (i === k ? 1 : 0)));
 
-// Whatever is an identity is written so.
+// An identity matrix with a zero bias is stored as the identity map.
 const readMap = (rows, bias) =>
   isIdentity(rows, bias) ? identity(rows.length) : affine(rows, bias);
 
@@ -117,65 +116,69 @@ function maxoutLayer(units, biases) {
 
 const sum = (numbers) => numbers.reduce((a, b) => a + b, 0);
 
-// The network of a model given as plain data: { kind, ... } with the fields of the Python class. What
-// does not fit together is refused.
+// The network of a model given as plain data, { kind, ... } with the fields of the Python class. Throws an
+// error if the sizes do not match.
 export function networkOf(model) {
   const network = builtNetwork(model);
   checkNetwork(network);
   return { ...network, words: wordsOf(model, network.layers.length) };
 }
 
-// The engine trusts sizes and numbers: they are checked here.
+// Check sizes and numbers here, because the engine trusts them.
 function checkNetwork({ layers, embedding, readout }) {
   const require = (holds, what) => {
-    if (!holds) throw new Error(`the model does not fit together: ${what}`);
+    if (!holds) throw new Error(`The model is inconsistent: ${what}.`);
   };
   const checkMap = ({ nIn, nOut, weight, bias }, name) => {
     require(nIn > 0 &&
       nOut > 0 &&
       bias.length === nOut &&
-      (weight === null ? nIn === nOut : weight.length === nIn * nOut), name);
+      (weight === null
+        ? nIn === nOut
+        : weight.length === nIn * nOut), `${name} has the wrong shape`);
     require((weight ?? bias).every(Number.isFinite) &&
-      bias.every(Number.isFinite), `${name} has an entry that is no number`);
+      bias.every(Number.isFinite), `${name} has an entry that is not finite`);
   };
   checkMap(embedding, "the embedding");
   let width = embedding.nOut;
   layers.forEach((layer, i) => {
     const { query, output, nForms, nGroups, residual } = layer,
       name = `layer ${i}`;
-    checkMap(query, `the queries of ${name}`);
-    checkMap(output, `the output of ${name}`);
-    require(query.nIn === width && (!residual || output.nOut === width), `the width of ${name}`);
+    checkMap(query, `the query map of ${name}`);
+    checkMap(output, `the output map of ${name}`);
+    require(query.nIn === width &&
+      (!residual || output.nOut === width), `${name} does not match the width of the stream`);
     width = output.nOut;
-    if (layer.isRelu) return require(output.nIn === query.nOut, `the units of ${name}`);
+    if (layer.isRelu)
+      return require(output.nIn === query.nOut, `the maps of ${name} have different numbers of units`);
     const { starts, slots, slopes, offsets, gains, values } = layer;
     require(nForms > 0 &&
       nGroups > 0 &&
       starts.length === nGroups + 1 &&
       starts[0] === 0 &&
-      starts[nGroups] === nForms, `the groups of ${name}`);
+      starts[nGroups] === nForms, `the groups of ${name} do not match its forms`);
     require(slots.every(
       (slot, g) =>
         Number.isInteger(slot) &&
         slot >= 0 &&
         slot + layer.width <= output.nIn &&
         starts[g + 1] > starts[g],
-    ), `the groups of ${name}`);
+    ), `${name} has an empty group, or a slot out of range`);
     require(slopes.length === nForms * query.nOut &&
       offsets.length === nForms &&
       gains.length === nForms &&
-      values.length === nForms * layer.width, `the forms of ${name}`);
+      values.length === nForms * layer.width, `an array of ${name} has the wrong shape`);
     const { read } = layer;
     const isRead = (column) => Number.isInteger(column) && column >= -1 && column < query.nOut;
     require(!read ||
       (read.columns.length === nGroups * read.n &&
         read.slopes.length === nForms * read.n &&
-        read.columns.every(isRead)), `what ${name} reads`);
+        read.columns.every(isRead)), `${name} reads entries that the query does not have`);
     for (const array of [slopes, offsets, gains, values])
-      require(array.every(Number.isFinite), `${name} has an entry that is no number`);
+      require(array.every(Number.isFinite), `${name} has an entry that is not finite`);
   });
-  checkMap(readout, "the read-out");
-  require(readout.nIn === width, "the width of the read-out");
+  checkMap(readout, "the readout");
+  require(readout.nIn === width, "the readout does not match the width of the stream");
 }
 
 function builtNetwork(model) {
@@ -229,7 +232,7 @@ function builtNetwork(model) {
     };
   }
   if (model.kind === "ArgmaxNetwork") return argmaxNetwork(model);
-  throw new Error(`a model of kind ${model.kind} cannot be shown`);
+  throw new Error(`The explorer cannot show a model of kind ${model.kind}.`);
 }
 
 function argmaxNetwork(model) {
@@ -276,7 +279,7 @@ function argmaxNetwork(model) {
   return { layers, embedding: map(model.embedding), readout: map(model.readout) };
 }
 
-// Whether group i is the ReLU of entry i of the query, and goes to column i.
+// Whether every group i is the ReLU of entry i of the query and contributes to column i.
 function isReluLayer({
   nForms,
   nGroups,
@@ -303,8 +306,8 @@ function isReluLayer({
   return true;
 }
 
-// A layer as files hold it: arrays { shape, numbers }. A unit is the group of the forms 0 and its entry of
-// the query.
+// A layer as it is stored in files: arrays { shape, numbers }. A unit is a group of two forms: 0 and its
+// entry of the query.
 export function storedLayer(layer) {
   const { query, output, residual, nForms, nGroups, width } = layer;
   const array = (numbers, ...shape) => ({ shape, numbers });
@@ -354,7 +357,7 @@ export function storedLayer(layer) {
   };
 }
 
-// The first layers of a network, with what comes after them left out.
+// The first layers of a network, without the layers after them and the readout.
 export function truncated(network, nLayers) {
   if (nLayers >= network.layers.length) return network;
   const layers = network.layers.slice(0, nLayers);
@@ -366,7 +369,7 @@ export function truncated(network, nLayers) {
 // --- Words ---------------------------------------------------------------------------------------
 
 // The words for each layer, its groups and their forms: [place, group, form], such as ["block 0", "head",
-// "key"], as `LayerWords` of the library has them; numbers start at 0.
+// "key"], like `LayerWords` in the library. Numbers start at 0.
 function wordsOf(model, nLayers) {
   if (model.kind === "HardTransformer")
     return model.blocks.flatMap(({ heads, ffn }, i) => [
@@ -383,14 +386,14 @@ function wordsOf(model, nLayers) {
   return Array.from({ length: nLayers }, (_, i) => [`layer ${i}`, group, "form"]);
 }
 
-// What a layer is called.
+// The title of a layer.
 export const titleOf = ([place, group]) => `${place}, ${group}s`;
 
-// What a group of a layer is called.
+// The name of a group of a layer.
 export const nameOf = ([place, group], number) => `${place}, ${group} ${number}`;
 
-// What a wall is called, between two forms of a group, or of the domain: with its forms where a group has
-// more than two.
+// The name of a wall, between two forms of a group or of the domain. It includes the forms if the group
+// is not a ReLU unit.
 export function nameWall(network, layer, group, winner, rival) {
   if (layer < 0) return group < 0 ? "infinity" : `domain, row ${group}`;
   const words = network.words[layer],
@@ -406,19 +409,19 @@ const INDICES = new Set(["starts", "slots", "reads"]);
 // The header of a safetensors file, and its tensors by name: { shape, numbers }.
 export function readHeader(
   buffer,
-  refuse = (why) => new Error(`this file cannot be read: ${why}`),
+  refuse = (why) => new Error(`This file cannot be read: ${why}.`),
 ) {
-  if (buffer.byteLength < 8) throw refuse("it is too short");
+  if (buffer.byteLength < 8) throw refuse("it has fewer than 8 bytes");
   const view = new DataView(buffer),
     length = Number(view.getBigUint64(0, true));
-  if (!(length <= buffer.byteLength - 8)) throw refuse("its header is cut off");
+  if (!(length <= buffer.byteLength - 8)) throw refuse("its header is truncated");
   let header;
   try {
     header = JSON.parse(
       new TextDecoder("utf-8", { fatal: true }).decode(new Uint8Array(buffer, 8, length)),
     );
   } catch {
-    throw refuse("its header cannot be read");
+    throw refuse("its header is not JSON");
   }
   const tensor = (name) => {
     const entry = header[name];
@@ -430,7 +433,7 @@ export function readHeader(
     const n = shape.reduce((a, b) => a * b, 1);
     const isRight = end - begin === kind.BYTES_PER_ELEMENT * n && begin >= 0;
     if (!isRight || 8 + length + end > buffer.byteLength)
-      throw refuse(`the tensor ${name} is cut off`);
+      throw refuse(`the tensor ${name} is truncated`);
     return { shape, numbers: new kind(buffer.slice(8 + length + begin, 8 + length + end)) };
   };
   return { header, tensor };
@@ -440,22 +443,22 @@ const KINDS = { F64: Float64Array, F32: Float32Array, I64: BigInt64Array };
 
 export const isJson = (buffer) => new Uint8Array(buffer)[0] === "{".charCodeAt(0);
 
-// Read a model, and its domain, from JSON that the page saved.
+// Read a model and its domain from JSON that the page saved.
 export function readSaved(buffer) {
   const { model, domain } = JSON.parse(new TextDecoder().decode(buffer));
-  if (!model?.kind) throw new Error("this is not a model file of hardmax: it has no `model`");
+  if (!model?.kind) throw new Error("This is not a model file of hardmax: it has no `model`.");
   return { model, domain };
 }
 
-// Read a model file: safetensors with the metadata of `hardmax`. Only the structure is checked here.
+// Read a model file: safetensors with the metadata of hardmax. Only the structure is checked here.
 export function readModelFile(buffer) {
-  const refuse = (why) => new Error(`this is not a model file of hardmax: ${why}`);
+  const refuse = (why) => new Error(`This is not a model file of hardmax: ${why}.`);
   const { header, tensor: stored } = readHeader(buffer, refuse);
   let fields;
   try {
     fields = JSON.parse(header.__metadata__.hardmax);
   } catch {
-    throw refuse("its metadata have no entry `hardmax`");
+    throw refuse("its metadata has no entry `hardmax`");
   }
   if (!/^hardmax\.model\/[12]$/.test(fields.format)) throw refuse(`its format is ${fields.format}`);
   const tensor = (name) => {
@@ -465,7 +468,7 @@ export function readModelFile(buffer) {
       throw refuse(`the tensor ${name} has the type ${header[name].dtype}`);
     const flat = Array.from(numbers, isIndex ? Number : undefined);
     if (!isIndex && !name.endsWith("logit_bias") && !flat.every(Number.isFinite))
-      throw refuse(`the tensor ${name} has an entry that is no number`);
+      throw refuse(`the tensor ${name} has an entry that is not finite`);
     if (shape.length < 2) return flat;
     return Array.from({ length: shape[0] }, (_, i) => flat.slice(i * shape[1], (i + 1) * shape[1]));
   };
@@ -526,14 +529,15 @@ export function readModelFile(buffer) {
     }));
     Object.assign(model, { embedding: any("embedding."), readout: any("readout.") });
   } else {
-    throw refuse(`a model of kind ${fields.kind}`);
+    throw refuse(`its kind is ${fields.kind}`);
   }
   return model;
 }
 
 // --- Random models -------------------------------------------------------------------------------
 
-// Numbers from a seed, the same everywhere: uniform, and about normal on a grid of 1/256.
+// Random numbers from a seed, identical on all machines: uniform ones, and roughly normal ones that are
+// multiples of 1/256.
 export function randomNumbers(seed) {
   let state = seed >>> 0;
   const uniform = () => {

@@ -1,4 +1,4 @@
-// Pens: the same drawing on a canvas, as SVG and as PDF. Points are pixels, y downwards.
+// Pens that draw the same picture on a canvas, as SVG and as PDF. Points are in pixels, with y downwards.
 
 export class CanvasPen {
   constructor(context) {
@@ -139,7 +139,7 @@ export class SvgPen {
   }
 }
 
-// One page of PDF: paths and text; a picture is drawn as small squares of its own size.
+// A PDF page with paths and text. A raster picture is drawn as small squares, one per pixel.
 export class PdfPen {
   constructor(width, height, background) {
     Object.assign(this, { width, height, lines: [] });
@@ -148,7 +148,7 @@ export class PdfPen {
 
   colour(text, operator) {
     const [r, g, b, alpha = 1] = numbersOf(text);
-    // Transparent ink is mixed with white.
+    // Blend transparent colours with white.
     const mix = (x) => short(1 - alpha * (1 - x / 255));
     this.lines.push(`${mix(r)} ${mix(g)} ${mix(b)} ${operator}`);
   }

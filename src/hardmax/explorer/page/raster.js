@@ -1,4 +1,4 @@
-// Pixels painted by hand: convex polygons and thin lines, thousands of them within a frame.
+// A software rasterizer for convex polygons and thin lines, fast enough for thousands of them per frame.
 
 export class Raster {
   constructor(width, height) {
@@ -13,9 +13,9 @@ export class Raster {
     this.pixels.fill(0);
   }
 
-  // Fill a convex polygon: corners x, y, ... of which the first n numbers count; r, g, b are bytes. A row
-  // is filled if its middle is inside, from the pixel where it enters to the one where it leaves: so
-  // polygons that share an edge leave no gap.
+  // Fill a convex polygon with corners x, y, ... (the first n numbers of `points`); r, g, b are bytes. Each
+  // row of pixels whose middle crosses the polygon is filled from the pixel where it enters to the pixel
+  // where it leaves, so polygons that share an edge leave no gap.
   polygon(points, n, r, g, b) {
     const { pixels, left, right, width, height } = this,
       colour = (0xff000000 | (b << 16) | (g << 8) | r) >>> 0;
@@ -52,8 +52,8 @@ export class Raster {
     }
   }
 
-  // Draw a segment over what is there, so wide in pixels; `alpha` is between 0 and 1. Along its longer
-  // direction, the part of each pixel that it covers is mixed in.
+  // Draw a segment of width `size` in pixels with opacity `alpha` (0 to 1). At each step along its longer
+  // direction, every pixel is blended according to the part that the segment covers.
   line(x, y, u, v, size, r, g, b, alpha) {
     const { width, height } = this;
     if (Math.abs(v - y) > Math.abs(u - x)) {
@@ -63,8 +63,8 @@ export class Raster {
     else if (x > u) this.stroke(u, v, x, y, width, height, 1, width, size, r, g, b, alpha);
   }
 
-  // From (x, y) to (u, v), x < u: of the first coordinate there are `long` pixels, `along` apart in memory,
-  // of the second `short`, `across` apart.
+  // Draw from (x, y) to (u, v) with x < u. The first coordinate has `long` pixels at a stride of `along` in
+  // memory, the second has `short` pixels at a stride of `across`.
   stroke(x, y, u, v, long, short, along, across, size, r, g, b, alpha) {
     const { pixels } = this,
       slope = (v - y) / (u - x),
@@ -79,7 +79,7 @@ export class Raster {
       for (let j = Math.max(0, Math.floor(low)); j <= last; j++) {
         const at = i * along + j * across,
           was = pixels[at];
-        // Only over cells.
+        // Paint only over cells.
         if (was === 0) continue;
         const share = (full * ((high < j + 1 ? high : j + 1) - (low > j ? low : j))) | 0,
           red = was & 255,

@@ -1,5 +1,5 @@
 // View 4, a real model: the heads of a checkpoint at work on one sequence. The plane through the queries of
-// three tokens is cut, exactly, by which key wins; the path between two of them, with its breakpoints.
+// three tokens is divided exactly by the winning key. The path between two of them has breakpoints.
 import {
   breakpoints,
   checkHeads,
@@ -30,7 +30,7 @@ import { divided } from "./exact.js";
 import { nameOf, networkOf } from "./models.js";
 import { Surface, contains, cornersOf, cutToWindow, onScreen } from "./surface.js";
 
-// Without tokens, the view chooses where to look first.
+// If `tokens` is null, the view chooses the layer, the head and the tokens.
 export const firstReal = () => ({
   name: "",
   layer: 0,
@@ -55,7 +55,7 @@ export class RealView extends CellsView {
     return this.app.state.real;
   }
 
-  // The heads that are shown: those with the name in the state, or the first that the page has.
+  // The model that is shown: the one named in the state, or the first of the page.
   get data() {
     const { models } = this.app;
     return models.find(({ name }) => name === this.given.name) ?? models[0];
@@ -65,7 +65,7 @@ export class RealView extends CellsView {
     return this.data.layers[this.given.layer];
   }
 
-  // The heads that are looked at, all at once or one.
+  // The heads that are shown: all heads of the layer, or one.
   get heads() {
     const { isWhole, head } = this.given;
     return isWhole ? this.layer.queries.map((_, h) => h) : [head];
@@ -83,9 +83,9 @@ export class RealView extends CellsView {
 
   makePanel(panel) {
     this.counts = numbers({
-      cells: "parts of the plane with one winner in each head",
+      cells: "cells of the plane, each with one winner in every head",
       winners: "keys that win somewhere on the plane",
-      breakpoints: "where the path changes from one cell to the next",
+      breakpoints: "points where the path crosses into another cell",
     });
     this.names = element("select", {
       "aria-label": "checkpoint",
@@ -100,15 +100,15 @@ export class RealView extends CellsView {
     });
     this.tokens = element("input", {
       type: "text",
-      "aria-label": "a text, or tokens by their numbers",
-      placeholder: "a text, or numbers of tokens",
+      "aria-label": "a text, or token ids",
+      placeholder: "a text, or token ids",
       onkeydown: (event) => event.key === "Enter" && this.runAgain(),
     });
     this.run = element(
       "div",
       { class: "editor" },
       this.tokens,
-      button("run", () => this.runAgain(), { title: "run the checkpoint on these tokens" }),
+      button("run", () => this.runAgain(), { title: "run the checkpoint on this input" }),
     );
     const pick = (label, name) =>
       slider({
@@ -145,8 +145,9 @@ export class RealView extends CellsView {
     const map = element("canvas", {
       class: "small map",
       role: "img",
-      title: "heads across, layers down; the darker, the harder: the mean of the largest weight",
-      "aria-label": "map of the heads; the sliders below choose one",
+      title:
+        "One column per head, one row per layer. Darker means harder: the mean of the largest attention weight.",
+      "aria-label": "map of the heads; the sliders below select one",
     });
     const path = element("canvas", { class: "small path", role: "img" });
     this.pathLabel = path;
@@ -167,7 +168,7 @@ export class RealView extends CellsView {
           { class: "row" },
           button("open a file", () => this.file.click(), {
             title:
-              "heads saved by this page or by Python, or a cache of TransformerLens in safetensors",
+              "heads saved by this page or by Python, or a TransformerLens cache in safetensors",
           }),
         ),
         this.file,
@@ -191,17 +192,17 @@ export class RealView extends CellsView {
         element(
           "p",
           { class: "hint" },
-          "Cells are where one key wins, and bear its name. Dots are queries of other tokens, where they lie on the plane.",
+          "Each cell is labelled with the key that wins there. Dots mark the queries of other tokens that lie in this plane.",
         ),
       ),
-      section("Path from the first to the second", path, this.breakList),
+      section("Path from the first query to the second", path, this.breakList),
       pointerSection(this.info),
       this.proofSection,
       element(
         "div",
         { class: "row" },
-        button("open among the regions", () => this.openAsRegions(), {
-          title: "regions and maps of this plane; keys and queries on sliders",
+        button("open in Regions", () => this.openAsRegions(), {
+          title: "count regions and maps of this plane, and change keys and queries with sliders",
         }),
       ),
     );
@@ -230,16 +231,16 @@ export class RealView extends CellsView {
     this.refresh();
   }
 
-  // --- Where heads come from -------------------------------------------------------------------------
+  // --- Loading heads ---------------------------------------------------------------------------------
 
-  // Ask the server to run a checkpoint that it offers, on tokens or a text or what it chooses.
+  // Ask the server to run a checkpoint that it offers, on tokens, on a text, or on an input of its choice.
   load(name, given = {}) {
     this.alarm.hidden = true;
     this.status.textContent = `running ${name} …`;
     this.app.server.heads({ id: ++this.app.asked, name, ...given });
   }
 
-  // What was typed: numbers of tokens with commas, or else a text.
+  // Run the checkpoint on the input typed: token ids separated by commas or blanks, or a text.
   runAgain() {
     const text = this.tokens.value.trim(),
       parts = text.split(/[\s,;]+/);
@@ -247,7 +248,7 @@ export class RealView extends CellsView {
     this.load(this.names.value, isNumbers ? { tokens: parts.map(Number) } : { text });
   }
 
-  // A file dropped on the page, or chosen.
+  // Open a file that was dropped on the page or chosen.
   async open(file) {
     try {
       this.take(readHeadsFile(file.name, await file.arrayBuffer()));
@@ -256,7 +257,7 @@ export class RealView extends CellsView {
     }
   }
 
-  // Show heads that are new here.
+  // Add heads to the page and show them.
   take(data) {
     const { models } = this.app,
       at = models.findIndex(({ name }) => name === data.name);
@@ -276,7 +277,7 @@ export class RealView extends CellsView {
     else super.receive(answer);
   }
 
-  // The plane as a model of its own, whose weights can be moved.
+  // Open the plane as a separate model with editable weights.
   openAsRegions() {
     const { app, model, domain, data, given } = this;
     const which = given.isWhole ? "all heads" : `head ${given.head}`;
@@ -291,7 +292,7 @@ export class RealView extends CellsView {
     app.go("regions");
   }
 
-  // --- What is shown ---------------------------------------------------------------------------------
+  // --- Contents --------------------------------------------------------------------------------------
 
   refresh() {
     const { models, offers } = this.app;
@@ -310,11 +311,11 @@ export class RealView extends CellsView {
       ),
     );
     this.update();
-    // A link may name a model that the server offers, or one that is not here.
+    // A link may name a model that the server offers, or one that is not available.
     const { name } = this.given;
     if (!name || name === this.data.name) return;
     if (offers.includes(name)) this.load(name);
-    else this.warn(`the model “${short(name)}” is not on this page`);
+    else this.warn(`The model “${short(name)}” is not on this page.`);
   }
 
   change(act, isDone = true) {
@@ -323,7 +324,7 @@ export class RealView extends CellsView {
     if (isDone) this.app.commit();
   }
 
-  // Numbers of the state that the model does not have are brought to the nearest that it has.
+  // Clamp the indices of the state to the sizes of the model.
   limit() {
     if (!Array.isArray(this.given.tokens)) Object.assign(this.given, firstLook(this.data));
     const { given, data } = this,
@@ -352,7 +353,7 @@ export class RealView extends CellsView {
     this.whole.set(given.isWhole);
     this.readerSlider.hidden = !layer.is_causal && !layer.window;
     this.corners.forEach((select, k) => (select.value = String(tokens[k])));
-    // The plane of all heads is that of their queries side by side.
+    // For all heads together, the plane is spanned by the concatenated queries.
     const queries = tokens.map((token) => heads.flatMap((h) => layer.queries[h][token]));
     const { chart, places, isFlat } = planeChart(queries),
       model = planeModel(layer, heads, tokens, reader);
@@ -372,7 +373,7 @@ export class RealView extends CellsView {
     this.ask();
   }
 
-  // Queries of other tokens that lie on the plane, but for rounding: all of them if keys have two coordinates.
+  // The queries of other tokens that lie in the plane, up to rounding. If keys have two coordinates, all do.
   otherQueries([a, b, c], places) {
     const { layer, heads } = this,
       [[,], [width], [shift, height]] = places;
@@ -415,7 +416,7 @@ export class RealView extends CellsView {
   }
 
   winnersOf(found) {
-    // Of all heads together, each key of each head counts.
+    // With several heads, each key of each head counts separately.
     return Array.from(found.signatures, (j, i) => j * found.nGroups + (i % found.nGroups));
   }
 
@@ -424,7 +425,7 @@ export class RealView extends CellsView {
     if (this.cells) this.recolourByWinner();
   }
 
-  // With one head, a cell has the colour of its key, and so has the path.
+  // With one head, cells and the path have the colours of the winning keys.
   recolourByWinner() {
     const { found, shown } = this.cells;
     if (found.nGroups !== 1) return;
@@ -452,16 +453,16 @@ export class RealView extends CellsView {
       element(
         "tr",
         {},
-        title("query", "the token that asks"),
+        title("query", "the token of the query"),
         title("winner", "the key with the largest score"),
-        title("margin", "the largest score minus the next, over the temperature of the model"),
-        title("weight", "of the winner, at the temperature of the model"),
+        title("margin", "the largest score minus the next, divided by the model's temperature"),
+        title("weight", "the winner's attention weight at the model's temperature"),
       ),
       ...rows,
     );
     this.facts.setAttribute(
       "aria-label",
-      `${nameOf(wordsOf(this.shown), head)}: who wins at the three queries, and by how much`,
+      `${nameOf(wordsOf(this.shown), head)}: the winners at the three queries, and their margins`,
     );
     const number = ([p, q]) => divided(p, q)[0];
     this.counts.set({ breakpoints: this.breaks.length });
@@ -488,11 +489,13 @@ export class RealView extends CellsView {
     this.strip.request();
   }
 
-  // What is known about the cell under the pointer.
+  // Show the facts about the cell under the pointer.
   tell() {
     const { cells, hovered } = this;
     if (!cells || hovered < 0) {
-      this.info.replaceChildren(element("p", {}, "Move over a cell; double-click zooms into it."));
+      this.info.replaceChildren(
+        element("p", {}, "Move the pointer over a cell. Double-click to zoom into it."),
+      );
       return;
     }
     const winners = Array.from(signatureOf(cells.found, hovered));
@@ -553,7 +556,7 @@ export class RealView extends CellsView {
     });
   }
 
-  // The keys that win, written into their cells where there is room.
+  // Write the winning keys into their cells, if they fit.
   paintNames(pen, surface) {
     const { found, shown } = this.cells,
       { seen } = surface;
@@ -573,7 +576,7 @@ export class RealView extends CellsView {
     }
   }
 
-  // Heads across, layers down; the head that is shown has a frame.
+  // Paint one column per head and one row per layer; the selected head has a frame.
   paintMap(pen, { width, height }) {
     if (!this.map) return;
     const { given, app } = this,
@@ -606,7 +609,7 @@ export class RealView extends CellsView {
     this.change(() => Object.assign(this.given, { layer, head, isWhole: false }));
   }
 
-  // The path as a strip for each head, in the colours of the keys that win.
+  // Paint the path as one strip per head, in the colours of the winning keys.
   paintPath(pen, surface) {
     if (!this.path) return;
     const { width, height } = surface,
@@ -627,7 +630,7 @@ export class RealView extends CellsView {
     });
   }
 
-  // --- What can be taken along -----------------------------------------------------------------------
+  // --- Exports ---------------------------------------------------------------------------------------
 
   json() {
     const { given, data } = this;
@@ -659,5 +662,5 @@ export class RealView extends CellsView {
   }
 }
 
-// A polygon the other way round: on the screen, y goes down.
+// A polygon in reverse order, because y points downwards on the screen.
 const reversed = (points) => points.map((_, i) => points[points.length - 2 - i + 2 * (i % 2)]);

@@ -54,11 +54,11 @@ export class RegionsView extends CellsView {
     return this.app.state.regions;
   }
 
-  // The model that is shown, as plain data.
+  // The model shown, as plain data.
   get model() {
     const { model, source } = this.given;
     if (model) return model;
-    // Made once, until the source changes.
+    // Cached until the source changes.
     const key = JSON.stringify(source);
     if (this.made?.key !== key) this.made = { key, model: this.modelOf(source) };
     return this.made.model;
@@ -85,9 +85,9 @@ export class RegionsView extends CellsView {
 
   makePanel(panel) {
     this.counts = numbers({
-      cells: "signatures with interior",
-      regions: "connected pieces with one affine map",
-      maps: "different affine maps",
+      cells: "signatures whose set has nonempty interior",
+      regions: "cells with the same affine map, joined through common walls",
+      maps: "distinct affine maps",
     });
     this.kind = choice({
       label: "model",
@@ -97,10 +97,10 @@ export class RegionsView extends CellsView {
         relu: { text: "ReLU", hint: "a network of ReLU units" },
         shattering: {
           text: "shattering",
-          hint: "a transformer whose regions multiply with every block",
+          hint: "a transformer in which every block multiplies the number of regions",
         },
         drawn: { text: "drawn", hint: "a network compiled from a curve that you draw" },
-        file: { text: "file", hint: "drop a model file anywhere on the page" },
+        file: { text: "file", hint: "open a model file, or drop it anywhere on the page" },
       },
       onchange: (kind) => this.choose(kind),
     });
@@ -148,7 +148,7 @@ export class RegionsView extends CellsView {
         element(
           "p",
           { class: "hint" },
-          "A cell keeps its colour until a layer cuts it; its parts are shades of it.",
+          "A cell keeps its colour until a layer cuts it. The parts are shades of that colour.",
         ),
       ),
       section("Domain and colours", this.domainChoice, this.colour),
@@ -170,7 +170,7 @@ export class RegionsView extends CellsView {
     this.ask();
   }
 
-  // From now on the model is data of its own.
+  // Copy the model into the state, so that it can be changed.
   makeOwn() {
     if (this.given.model) return;
     if (this.isUnit) this.given.domain = this.domain;
@@ -187,7 +187,7 @@ export class RegionsView extends CellsView {
         relu: ["depth", "width"],
         shattering: ["level"],
       }[source.kind] ?? [];
-    if (model) rows.push(element("p", { class: "hint" }, name || "changed by hand"));
+    if (model) rows.push(element("p", { class: "hint" }, name || "edited by hand"));
     for (const key of names) {
       const label = key === "level" ? "blocks" : key;
       rows.push(
@@ -206,7 +206,7 @@ export class RegionsView extends CellsView {
         element(
           "div",
           { class: "row" },
-          button("another one", () =>
+          button("new model", () =>
             this.change(() => this.renew({ seed: Math.floor(1e6 * Math.random()) })),
           ),
         ),
@@ -216,7 +216,7 @@ export class RegionsView extends CellsView {
         element(
           "p",
           { class: "hint" },
-          "Draw a curve from side to side: a network is compiled that is zero below it. Its knots can be dragged.",
+          "Draw a curve from one side to the other. It is compiled to a network that is zero below the curve. You can drag its knots.",
         ),
       );
     if (source.kind === "file")
@@ -262,7 +262,7 @@ export class RegionsView extends CellsView {
     this.refresh();
   }
 
-  // A file dropped on the page, or chosen.
+  // Open a file that was dropped on the page or chosen.
   async open(file) {
     try {
       const buffer = await file.arrayBuffer();
@@ -272,8 +272,9 @@ export class RegionsView extends CellsView {
       const network = networkOf(model);
       const { size } = this.given,
         n = network.embedding.nIn;
-      if (n < 2) throw new Error("the model takes one number: there is no plane to look at");
-      // Of more inputs the first two, the others 0.
+      if (n < 2)
+        throw new Error("The explorer shows planes, but this model has only one input coordinate.");
+      // With more than two inputs, show the plane of the first two and set the others to 0.
       const weight = [0, 1].map((i) => Array.from({ length: n }, (_, k) => (i === k ? 1 : 0)));
       const isCut = n > 2 && !saved;
       const domain = isCut
@@ -294,7 +295,7 @@ export class RegionsView extends CellsView {
     try {
       this.network = networkOf(this.model);
     } catch {
-      // A link from elsewhere may hold anything.
+      // A link may contain an invalid model.
       Object.assign(given, firstRegions());
       this.network = networkOf(this.model);
     }
@@ -324,7 +325,7 @@ export class RegionsView extends CellsView {
     if (isDone) this.app.commit();
   }
 
-  // --- Handles: keys of the first head, lines of the first units ------------------------------------
+  // --- Handles: keys of the first block, lines of the first units -----------------------------------
 
   get handles() {
     const { model } = this,

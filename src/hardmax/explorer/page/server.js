@@ -1,8 +1,8 @@
-// The local server, where the page comes from one: searches by the native engine.
+// The client of the local server, if one serves the page: searches in the native engine.
 
 const ARRAYS = { "<i4": Int32Array, "|u1": Uint8Array, "<f8": Float64Array, "<f4": Float32Array };
 
-// Cells as the server writes them: the length of a JSON header, the header, and arrays.
+// Read the cells that the server sends: the length of a JSON header, the header, and arrays.
 function readCells(buffer) {
   const length = new DataView(buffer).getUint32(0, true);
   const header = JSON.parse(new TextDecoder().decode(new Uint8Array(buffer, 4, length)));
@@ -21,7 +21,7 @@ function readCells(buffer) {
 }
 
 export class Server {
-  // `hear` gets answers like those of the thread beside the page.
+  // `hear` receives answers of the same form as those of the worker thread.
   constructor(token, hear) {
     this.isOpen = false;
     if (!token || !location.protocol.startsWith("http")) return;
@@ -48,7 +48,7 @@ export class Server {
     this.socket.send(JSON.stringify({ id, model, domain, depth, kind: "certificate" }));
   }
 
-  // Run a checkpoint that the server offers, on tokens, on a text, or on its own choice.
+  // Run a checkpoint that the server offers, on tokens, on a text, or on an input of its choice.
   heads({ id, name, tokens, text }) {
     if (this.isOpen) this.socket.send(JSON.stringify({ id, kind: "heads", name, tokens, text }));
   }

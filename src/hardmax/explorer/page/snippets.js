@@ -1,4 +1,4 @@
-// Models as lines of Python that make them again.
+// Python code that recreates a model.
 
 export function modelText(model) {
   const text = (value) =>
@@ -38,5 +38,5 @@ export function modelText(model) {
       `]${maps.map((map) => `, ${map}`).join("")})`,
     ];
   }
-  return ['model = hm.load_model("model.safetensors")  # the file that was opened'];
+  return ['model = hm.load_model("model.safetensors")  # the file opened in the explorer'];
 }

@@ -1,10 +1,11 @@
-// A canvas with a window on the plane: painting, panning, zooming, dragging; mouse, touch and keys.
+// A canvas that shows a window of the plane, with painting, panning, zooming and dragging by mouse, touch and
+// keyboard.
 import { CanvasPen } from "./pens.js";
 
 export class Surface {
-  // `handlers`: paint(pen, surface) draws; grab(point, tolerance) returns what is dragged, with
-  // move(point) and end(), or null; hover(point or null), tap(point), doubleTap(point), key(event) and
-  // moved() are told what happened. Points are [x, y] of the plane.
+  // `handlers`: paint(pen, surface) draws. grab(point, tolerance) returns an object with move(point) and
+  // end(), which is then dragged, or null. hover(point or null), tap(point), doubleTap(point), key(event) and
+  // moved() handle events. Points are [x, y] in the plane.
   constructor(canvas, handlers, { isFixed = false } = {}) {
     Object.assign(this, { canvas, handlers, isFixed, x: 0, y: 0, half: 3, frames: [] });
     this.pointers = new Map();
@@ -55,7 +56,7 @@ export class Surface {
     return (this.pointers.size > 0 && !this.dragged) || performance.now() < (this.movingUntil ?? 0);
   }
 
-  // Pixels for one unit of the plane.
+  // Pixels per unit of the plane.
   get unit() {
     return Math.min(this.width, this.height) / (2 * this.half);
   }
@@ -71,7 +72,7 @@ export class Surface {
     ];
   }
 
-  // What is seen: left, bottom, right, top, and a little more.
+  // The visible part of the plane and a small margin: left, bottom, right, top.
   get seen() {
     const [x0, y1] = this.toPlane(-4, -4),
       [x1, y0] = this.toPlane(this.width + 4, this.height + 4);
@@ -88,7 +89,7 @@ export class Surface {
   }
 
   paint() {
-    // A view that was replaced is not painted again.
+    // Do not paint a view that has been replaced.
     if (!this.width || !this.canvas.isConnected) return;
     const context = this.canvas.getContext("2d"),
       began = performance.now();
@@ -141,7 +142,7 @@ export class Surface {
     if (this.hasMoved) this.pointers.set(event.pointerId, pixel);
   }
 
-  // One finger moves the plane, two also stretch it.
+  // One finger moves the plane; two fingers also scale it.
   slide(id, before, pixel) {
     const other = [...this.pointers].find(([key]) => key !== id)?.[1];
     if (other) {
@@ -213,7 +214,7 @@ export class Surface {
   }
 }
 
-// A vertex; one at infinity lies far outside of what is seen.
+// A vertex; a vertex at infinity is placed far outside the visible part.
 export function cornerOf(found, i, seen) {
   const x = found.points[2 * i],
     y = found.points[2 * i + 1];
@@ -236,7 +237,7 @@ export function cornersOf(found, cell, seen) {
   return points;
 }
 
-// A convex polygon cut off where nobody sees it.
+// A convex polygon clipped to the visible part.
 export function cutToWindow(points, [x0, y0, x1, y1]) {
   let low = Infinity,
     high = -Infinity,
@@ -275,7 +276,7 @@ export function cutByLine(points, a, b, c) {
   return kept;
 }
 
-// A segment cut off likewise, or null.
+// A segment clipped to the visible part, or null.
 export function segmentInWindow(x, y, u, v, [x0, y0, x1, y1]) {
   let from = 0,
     to = 1;
@@ -301,7 +302,7 @@ export function onScreen(surface, points) {
     x = surface.width / 2 - surface.x * unit,
     y = surface.height / 2 + surface.y * unit;
   if (surface.half > 1e-3) return points.map((z, i) => (i % 2 === 0 ? x + z * unit : y - z * unit));
-  // Far inside, the window is subtracted first.
+  // At high zoom, subtract the centre of the window first, to keep the precision.
   const left = surface.width / 2,
     middle = surface.height / 2;
   return points.map((z, i) =>

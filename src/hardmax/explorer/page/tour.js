@@ -1,4 +1,4 @@
-// A short tour: from one key to an exponential number of regions.
+// A short tour, from one key to an exponential number of regions.
 import { button, element } from "./controls.js";
 
 const ring = (n, radius, turn = 0) =>
@@ -14,15 +14,15 @@ const STEPS = [
   {
     title: "One key wins everywhere",
     words:
-      "A head scores its keys, and at zero temperature the best key takes all. One key: one cell. Double-click to add a second, and a wall appears where both score the same.",
+      "A head scores its keys, and at zero temperature the key with the highest score wins. With one key, there is one cell. Double-click to add a second key: a wall appears where the two scores are equal.",
     show: (state) =>
       Object.assign(state, { view: "head" }) &&
       Object.assign(state.head, { keys: [[0.5, 0.25, 0]], bias: "norm", tau: 0, window: view(3) }),
   },
   {
-    title: "Keys make a power diagram",
+    title: "Keys form a power diagram",
     words:
-      "Each key owns a convex cell. Drag one: the count is exact at every moment. Choose bias “none”, and keys inside the hull die: they win nowhere.",
+      "Each key wins on a convex cell. Drag a key: the count stays exact. Set the bias to “none”: keys inside the convex hull of the others no longer win anywhere.",
     show: (state) =>
       Object.assign(state, { view: "head" }) &&
       Object.assign(state.head, {
@@ -33,9 +33,9 @@ const STEPS = [
       }),
   },
   {
-    title: "Soft attention freezes into it",
+    title: "Soft attention approaches the diagram",
     words:
-      "Lower the temperature. Inside the dashed parts all other keys together weigh at most one per cent: that is certain, not sampled.",
+      "Lower the temperature. Inside the dashed areas, all other keys together have at most 1 % of the attention. This is proven, not sampled.",
     show: (state) =>
       Object.assign(state, { view: "head" }) &&
       Object.assign(state.head, {
@@ -47,9 +47,9 @@ const STEPS = [
       }),
   },
   {
-    title: "Heads multiply",
+    title: "Heads multiply the cells",
     words:
-      "Two heads cut the plane together. Their joint cells are the points of a Minkowski sum, and there are never more than the bound says.",
+      "Two heads divide the plane together. Their joint cells correspond to points of a Minkowski sum, and their number never exceeds the bound.",
     show: (state) =>
       Object.assign(state, { view: "heads" }) &&
       Object.assign(state.heads, {
@@ -61,9 +61,9 @@ const STEPS = [
       }),
   },
   {
-    title: "Depth shatters",
+    title: "Depth multiplies them again",
     words:
-      "This transformer folds the square onto itself in every block: 16 regions, then 256, then 4 096. Move the slider of its layers; every cell is found, and nothing is sampled.",
+      "Every block of this transformer folds the square onto itself: 16 regions, then 256, then 4 096. Move the slider of the layers: every cell is found, and nothing is sampled.",
     show: (state) =>
       Object.assign(state, { view: "regions" }) &&
       Object.assign(state.regions, {

@@ -1,7 +1,7 @@
-// A weight of a model, chosen by the name of its array, its row and its column, on a slider.
+// A slider for one weight of a model, selected by the name of its array, its row and its column.
 import { element, fixed, section, slider } from "./controls.js";
 
-// The arrays of weights of a model, by name; each a list of rows, or of numbers.
+// The weight arrays of a model by name; each is a list of rows or of numbers.
 function weightArrays(model) {
   const named = {};
   const add = (prefix, owner, names) =>
@@ -28,7 +28,7 @@ function weightArrays(model) {
 }
 
 export class WeightPanel {
-  // `change(place, value)` sets a weight: `place(model)` returns the list that holds it and the index.
+  // `change(place, value)` sets a weight: `place(model)` returns the list with the weight, and the index.
   constructor(change, commit) {
     const input = (label) =>
       element("input", {
@@ -76,7 +76,7 @@ export class WeightPanel {
     return Array.isArray(rows[i]) ? [rows[i], within(this.column, rows[i].length)] : [rows, i];
   }
 
-  // Show the weights of a model, if it has any that can be named.
+  // Show the weights of a model, if it has named arrays.
   show(model) {
     this.model = model;
     const names = Object.keys(weightArrays(model)),

@@ -1,4 +1,4 @@
-// The page inside a notebook: a frame without an origin of its own, and the state that both sides share.
+// The page inside a notebook: a sandboxed frame, and the state that the page and Python share.
 function render({ model, el }) {
   const frame = document.createElement("iframe");
   frame.setAttribute("sandbox", "allow-scripts allow-downloads");

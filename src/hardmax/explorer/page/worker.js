@@ -1,4 +1,4 @@
-// A thread beside the page: searches in slices, so that a newer question replaces an older one.
+// The worker thread of the page. It searches in slices, so that a newer question can replace an older one.
 import { certify, networkFile } from "./certificates.js";
 import { checkCertificate } from "./checker.js";
 import { countRegions } from "./counting.js";
@@ -9,8 +9,9 @@ import { networkOf, truncated } from "./models.js";
 const MOST_CELLS = 400000;
 const MOST_CERTIFIED = 20000;
 
-// Answer { id, model, domain, depth } with the cells, then with the counts of regions and maps; of
-// kind "certificate" with a certificate that was made and checked, of kind "check" with the verdict on one.
+// Answer a question { id, model, domain, depth } with the cells, then with the counts of regions and maps.
+// Answer a question of kind "certificate" with a certificate and its verdict, or, if the question contains a
+// certificate, with the verdict on that one.
 export function serve(scope) {
   let loading = null,
     latest = null;
@@ -19,7 +20,7 @@ export function serve(scope) {
   pause.port1.onmessage = () => resume?.();
   const rest = () => new Promise((done) => ((resume = done), pause.port2.postMessage(0)));
 
-  // All cells, or as many as may be; null if something newer was asked.
+  // Find all cells, up to a limit; null if a newer question arrived.
   async function search(question, network, where, most) {
     const began = performance.now(),
       under = new Search(await loading, network, where);
@@ -49,7 +50,7 @@ export function serve(scope) {
     const { boxes, walls, colours } = drawing;
     scope.postMessage({ id, ...answered, drawing }, [boxes.buffer, walls.buffer, colours.buffer]);
     if (!isComplete || isLight) return;
-    // Regions and maps can wait until nothing newer is asked.
+    // Counting regions and maps waits for newer questions.
     for (let i = 0; i < 4; i++) await rest();
     if (latest !== question) return;
     scope.postMessage({ id, counts: countRegions(await loading, network, where, found) });
@@ -67,7 +68,9 @@ export function serve(scope) {
       answered = await search(question, network, where, MOST_CERTIFIED + 1);
     if (answered === null) return;
     if (!answered.isComplete)
-      throw new Error(`certificates are made here for at most ${MOST_CERTIFIED} cells`);
+      throw new Error(
+        `the page makes certificates for at most ${MOST_CERTIFIED} cells; use \`hardmax regions --certificate\``,
+      );
     const made = certify(network, where, answered.found);
     scope.postMessage({ id, proof: { ...made, ...checkCertificate(made.model, made.text) } });
   }
