@@ -9,7 +9,7 @@ import hardmax as hm
 from hardmax.errors import ArgumentError
 from hardmax.papers.experiments.random_models import random_transformer
 from hardmax.plotting import house_style
-from hardmax.plotting.intervals import largest_outputs, thinned
+from hardmax.plotting.intervals import largest_outputs, thin_graph
 
 
 @pytest.fixture(autouse=True)
@@ -126,7 +126,7 @@ def test_a_thinned_graph_keeps_what_can_be_seen():
     t = np.linspace(0.0, 1.0, 100_001)
     values = np.sin(40 * t)
     values[31_415] = 7.0
-    drawn = thinned(t, values, np.zeros(len(t), np.bool_), (0.0, 1.0))
+    drawn = thin_graph(t, values, np.zeros(len(t), np.bool_), (0.0, 1.0))
     assert len(drawn[0]) <= 4 * 2001
     assert drawn[1].max() == 7.0
     np.testing.assert_allclose(np.interp(t[::977], *drawn), np.sin(40 * t[::977]), atol=0.05)
@@ -163,7 +163,7 @@ def test_a_window_on_a_line(transformer):
     ax = hm.plot(part, box=hm.Box([0.5], [1.5]))
     assert ax.get_xlim() == (0.5, 1.5)
     assert intervals(strips(ax)["cells"])[-1][1] == 1.0
-    with pytest.raises(ArgumentError, match="`box` must meet a cell"):
+    with pytest.raises(ArgumentError, match="`box` must contain part of a cell"):
         hm.plot(part, box=hm.Box([2.0], [3.0]))
     with pytest.raises(
         ArgumentError, match="`names` must have one entry for each of the 2 outputs"

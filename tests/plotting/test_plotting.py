@@ -236,7 +236,7 @@ def test_a_partition_of_space_is_drawn():
 
 def test_a_partition_of_four_dimensions_names_what_can_be_drawn():
     part = enumerate_regions(ReluNetwork([np.eye(4), np.ones((4, 1))]), WholeSpace(4))
-    with pytest.raises(ArgumentError, match=r"got 4\. Search a `Segment` between two points or a"):
+    with pytest.raises(ArgumentError, match=r"got dimension 4\. Search a `Segment`"):
         plot(part)
 
 
@@ -308,7 +308,7 @@ def test_a_model_is_drawn_on_a_domain():
         ArgumentError, match=r"`domain` is required to draw a HardTransformer: hm\.plot"
     ):
         plot(model)
-    with pytest.raises(ArgumentError, match="`domain` is for models; a Partition"):
+    with pytest.raises(ArgumentError, match="`domain` applies only to models; got a Partition"):
         plot(part, "box:-2,2^2")
     with pytest.raises(ArgumentError, match=r"`domain` .*2.*got one in R\^3"):
         plot(model, "box:-2,2^3")
@@ -373,7 +373,7 @@ def test_a_partition_of_the_split_tree_is_drawn_too(domain):
 @pytest.mark.parametrize("dim", [2, 3])
 def test_a_search_that_found_nothing_cannot_be_drawn(dim):
     cut = ReluNetwork([np.eye(dim), np.ones((dim, 1))])
-    with pytest.raises(ArgumentError, match="`obj` must have a cell"):
+    with pytest.raises(ArgumentError, match="`obj` must have at least one cell"):
         plot(enumerate_regions(cut, Box([-1] * dim, [1] * dim), max_cells=0))
 
 

@@ -1,4 +1,4 @@
-"""Every picture: `hm.plot(obj, ax=None)` draws what it is given and returns the axes."""
+"""Pictures: `hm.plot(obj, domain=None, ax=None)` draws an object and returns the axes."""
 
 from hardmax._ground.public_names import attach
 

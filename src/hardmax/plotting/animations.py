@@ -1,4 +1,4 @@
-"""Moving pictures: a head as its temperature falls, a partition as layer after layer cuts it."""
+"""Animations: a head at falling temperature, and a partition that one layer after another cuts."""
 
 from base64 import b64encode
 from collections.abc import Iterable, Sequence
@@ -29,22 +29,22 @@ def animate_temperature(
     seconds: float = 0.2,
     resolution: int = 240,
 ) -> Path:
-    """Write a moving picture of a head at a list of temperatures, the exact walls over it.
+    """Write an animation of a head at several temperatures, with the exact walls on top.
 
     Args:
-        head: A head on the plane.
-        temperatures: At least 0 each, one frame for each.
-        box: What to show.
-        path: A `.gif`, or a `.html` page with a slider that needs no other file.
-        seconds: How long a frame is shown.
-        resolution: How many points along each side are evaluated.
+        head: A head with a two-dimensional input.
+        temperatures: Nonnegative temperatures, one per frame.
+        box: The part of the plane to show.
+        path: A `.gif` file, or a self-contained `.html` page with a slider.
+        seconds: The duration of a frame.
+        resolution: The number of points evaluated along each side.
 
     Returns:
         The path.
 
     Raises:
-        ArgumentError: If the path has another ending, the head is not on the plane, or there is no
-            temperature.
+        ArgumentError: If the path has another ending, the input of the head is not two-dimensional,
+            or `temperatures` is empty.
 
     Examples:
         >>> import tempfile
@@ -56,7 +56,7 @@ def animate_temperature(
         'head.gif'
     """
     if not len(temperatures):
-        raise ArgumentError("`temperatures` must hold at least one; got none.")
+        raise ArgumentError("`temperatures` must have at least one entry; got none.")
     figures = (plot_annealing(head, [tau], box, resolution=resolution)[0] for tau in temperatures)
     return _write(figures, path, seconds)
 
@@ -64,21 +64,21 @@ def animate_temperature(
 def animate_depth(
     partition: Partition, path: str | Path, *, box: Box | str | None = None, seconds: float = 1.0
 ) -> Path:
-    """Write a moving picture of a partition of the plane: what one layer cuts, then two, and so on.
+    """Write an animation of a planar partition cut by the first layer, the first two, and so on.
 
-    Layers that cut nothing are passed over.
+    Layers that cut nothing are skipped.
 
     Args:
         partition: The partition of the whole model.
-        path: A `.gif`, or a `.html` page with a slider that needs no other file.
-        box: What to show, as `plot` takes it.
-        seconds: How long a frame is shown.
+        path: A `.gif` file, or a self-contained `.html` page with a slider.
+        box: The part to show, as for `plot`.
+        seconds: The duration of a frame.
 
     Returns:
         The path.
 
     Raises:
-        ArgumentError: If the path has another ending, or the partition is not one of the plane.
+        ArgumentError: If the path has another ending, or the partition is not two-dimensional.
 
     Examples:
         >>> import tempfile
@@ -89,9 +89,7 @@ def animate_depth(
         'depth.html'
     """
     if partition.domain.dim != 2:
-        raise ArgumentError(
-            f"`partition` must be one of a plane; got dimension {partition.domain.dim}."
-        )
+        raise ArgumentError(f"`partition` must have dimension 2; got {partition.domain.dim}.")
     window = None if box is None else read_box(box)
     counts = layers_that_cut(partition)
     n_layers = len(partition.network.layers)
@@ -106,7 +104,7 @@ def animate_depth(
 
 
 def _write(figures: Iterable[Any], path: str | Path, seconds: float) -> Path:
-    """Draw figures one after the other, in this order, and write them to one file."""
+    """Draw the figures in order and write them to one file."""
     from PIL import Image
 
     target = Path(path)
@@ -118,7 +116,7 @@ def _write(figures: Iterable[Any], path: str | Path, seconds: float) -> Path:
     with off_screen():
         for figure in figures:
             stream = BytesIO()
-            # Frames have one size: nothing is cut off their margins.
+            # All frames need the same size, so their margins are not trimmed.
             figure.savefig(stream, format="png", dpi=110, bbox_inches=figure.bbox_inches)
             frames.append(stream.getvalue())
     if target.suffix.lower() == ".html":
@@ -138,7 +136,7 @@ def _write(figures: Iterable[Any], path: str | Path, seconds: float) -> Path:
 
 
 def _page(frames: Sequence[bytes], seconds: float) -> str:
-    """Write a page with all frames in it, a slider and a button."""
+    """Return an HTML page with all frames, a slider and a button."""
     pictures = "".join(
         f'<img alt="frame {k + 1} of {len(frames)}" '
         f'src="data:image/png;base64,{b64encode(frame).decode("ascii")}"{" hidden" * (k > 0)}>\n'

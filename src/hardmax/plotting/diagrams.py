@@ -1,4 +1,4 @@
-"""Power diagrams and heads: cells and keys in the colours of the winners, dead keys marked."""
+"""Draw power diagrams and heads, with cells and keys in the colours of the winners."""
 
 from collections.abc import Sequence
 from functools import reduce
@@ -19,7 +19,7 @@ from hardmax.tropical.diagrams.power_diagrams import PowerDiagram
 from hardmax.typing import BoolArray, FloatArray
 
 _SHRINK = 0.9
-"""Cells in space are drawn a little smaller than they are, so that one can see between them."""
+"""The scale factor of cells in space, which leaves visible gaps between them."""
 
 
 @draw.register
@@ -31,15 +31,15 @@ def plot_power_diagram(
     keys: bool = True,
     labels: bool = False,
 ) -> Any:
-    """Draw the cells of a diagram in R^2 or R^3, each filled by its winner.
+    """Draw the cells of a diagram in R^2 or R^3, each in the colour of its winner.
 
     Args:
         diagram: The diagram.
-        ax: Axes, 3-D ones in space.
-        box: What to show; by default the sites (and the apex of a fan) with a margin.
-        keys: Whether to mark the sites: stars in the colours of their own cells, which may be
-            elsewhere, and crosses for those that never win.
-        labels: Whether to write each site's index beside it.
+        ax: Axes, 3-D axes in space.
+        box: The part to show. The default contains the sites (and the apex of a fan) and a margin.
+        keys: Whether to mark the sites: a star in the colour of the site's cell, which need not
+            contain the site, or a cross if the site never wins.
+        labels: Whether to write the index of each site beside it.
     """
     _require_drawable(diagram)
     box = box_around(diagram.sites, diagram.is_fan) if box is None else _require_box(box)
@@ -67,8 +67,8 @@ def plot_order_k(order_k: OrderKDiagram, ax: Any = None, *, box: Box | None = No
 
     Args:
         order_k: The diagram.
-        ax: Axes, 3-D ones in space.
-        box: What to show; by default the sites (and the apex of a fan) with a margin.
+        ax: Axes, 3-D axes in space.
+        box: The part to show. The default contains the sites (and the apex of a fan) and a margin.
     """
     diagram = order_k.diagram
     _require_drawable(diagram)
@@ -90,8 +90,8 @@ def plot_refinement(refinement: CommonRefinement, ax: Any = None, *, box: Box | 
 
     Args:
         refinement: The joint cells.
-        ax: Axes, 3-D ones in space.
-        box: What to show; by default a point of every cell, with a margin.
+        ax: Axes, 3-D axes in space.
+        box: The part to show. The default contains a point of every cell and a margin.
     """
     layers = [PowerDiagram.from_keys(forms.slopes, forms.offsets) for forms in refinement.groups]
     _require_drawable(layers[0])
@@ -121,15 +121,15 @@ def plot_head(
     keys: bool = True,
     labels: bool = False,
 ) -> Any:
-    """Draw a head's diagram: in query space if that is a plane or space, else in model space.
+    """Draw a head's diagram in query space if its dimension is 2 or 3, otherwise in model space.
 
     Args:
         head: The head.
-        ax: Axes, 3-D ones in space.
-        box: What to show; by default the sites (and the apex of a fan) with a margin.
-        keys: Whether to mark the sites: stars in the colours of their own cells, which may be
-            elsewhere, and crosses for those that never win.
-        labels: Whether to write each site's index beside it.
+        ax: Axes, 3-D axes in space.
+        box: The part to show. The default contains the sites (and the apex of a fan) and a margin.
+        keys: Whether to mark the sites: a star in the colour of the site's cell, which need not
+            contain the site, or a cross if the site never wins.
+        labels: Whether to write the index of each site beside it.
     """
     d_k = head.keys.shape[1]
     diagram = head.diagram if d_k in (2, 3) else head.pulled_back_diagram
@@ -145,7 +145,7 @@ def _require_box(box: Any) -> Box:
 
 
 def draw_cells(ax: Any, cells: Sequence[Polytope], colours: FloatArray, box: Box) -> None:
-    """Fill bounded cells of a partition of a box in the plane or in space."""
+    """Draw the bounded cells of a partition of a box in the plane or in space."""
     if box.dim == 2:
         fill_polygons(ax, [cell.polygon for cell in cells], colours, box)
     else:
@@ -153,7 +153,7 @@ def draw_cells(ax: Any, cells: Sequence[Polytope], colours: FloatArray, box: Box
 
 
 def fill_polygons(ax: Any, polygons: Sequence[FloatArray], colours: FloatArray, box: Box) -> None:
-    """Fill polygons in the plane, walls included, as one collection."""
+    """Draw polygons in the plane and their walls as one collection."""
     from matplotlib.collections import PolyCollection
 
     ax.add_collection(
@@ -165,7 +165,7 @@ def fill_polygons(ax: Any, polygons: Sequence[FloatArray], colours: FloatArray, 
 
 
 def fill_solids(ax: Any, polytopes: Sequence[Polytope], colours: FloatArray, box: Box) -> None:
-    """Draw cells in space, each shrunk a little towards its own centre."""
+    """Draw cells in space, each shrunk slightly towards its own centre."""
     for polytope, colour in zip(polytopes, colours, strict=True):
         centre = polytope.vertices.mean(axis=0)
         faces = [centre + _SHRINK * (face - centre) for face in facet_polygons(polytope)]
@@ -179,12 +179,12 @@ def mark_keys(
     """Mark the sites inside the box: a star for a key that can win, a cross for one that cannot.
 
     Args:
-        ax: Axes, 3-D ones in space.
+        ax: Axes, 3-D axes in space.
         sites: The sites, shape `(n, dim)`.
-        active: Which of them can win, shape `(n,)`.
-        box: What is shown.
-        colours: The colour of each site's cell, shape `(n, 3)`, with which its star is filled: a
-            site may lie in the cell of another one. By default stars have the colour of keys.
+        active: Whether each site can win, shape `(n,)`.
+        box: The part shown.
+        colours: The fill colours of the stars, shape `(n, 3)`: the colour of each site's own cell,
+            because the site may lie in another cell. By default, stars have the colour of keys.
     """
     from matplotlib.colors import to_rgb
     from matplotlib.patheffects import withStroke
@@ -202,10 +202,10 @@ def mark_keys(
             markeredgecolor=tone("ink"),
             markeredgewidth=0.9,
             linestyle="none",
-            # A rim of the paper's colour keeps the outline apart from walls and from dark cells.
+            # A rim in the background colour separates the outline from walls and dark cells.
             path_effects=[withStroke(linewidth=2.6, foreground=tone("paper"))],
             label="key" if k == 0 else "_key",
-            # In space cells are sorted by depth, and drawn at heights of their own.
+            # In space, matplotlib sorts cells by depth and sets their zorder itself.
             zorder=5 if sites.shape[1] == 2 else 1e6,
         )
     if len(dead):
@@ -232,6 +232,6 @@ def _label(ax: Any, site: FloatArray, text: str) -> None:
 def _require_drawable(diagram: PowerDiagram) -> None:
     if diagram.dim not in (2, 3):
         raise ArgumentError(
-            f"`obj` must be a diagram in R^2 or R^3 to be drawn; got one in R^{diagram.dim}. "
-            "Pull it back to a plane first (`pull_back`)."
+            "`obj` must be a diagram in R^2 or R^3 to be drawn; got a diagram in "
+            f"R^{diagram.dim}. Pull it back to a plane first (`pull_back`)."
         )

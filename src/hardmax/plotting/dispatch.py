@@ -1,6 +1,6 @@
-"""`draw(obj, ax=None)`: one function draws every object; each subject registers its own way.
+"""`draw(obj, ax=None)`: a generic function for which each module registers its own types.
 
-`drawing.plot`, the public function, reads its arguments and then calls it.
+The public function `drawing.plot` reads its arguments and then calls `draw`.
 """
 
 import inspect
@@ -15,10 +15,10 @@ from hardmax.errors import DtypeError
 
 @singledispatch
 def draw(obj: Any, ax: Any = None, **options: Any) -> Any:
-    """Draw an object that the library can draw; return the matplotlib axes.
+    """Draw an object and return the matplotlib axes.
 
     Raises:
-        DtypeError: If no function is registered for its type.
+        DtypeError: If no drawing function is registered for the type of the object.
     """
     known = sorted(cls.__name__ for cls in draw.registry if cls is not object)
     raise DtypeError(
@@ -28,15 +28,15 @@ def draw(obj: Any, ax: Any = None, **options: Any) -> Any:
 
 
 def is_drawable(obj: Any) -> bool:
-    """Say whether a function is registered for the type of an object."""
+    """Return whether a drawing function is registered for the type of an object."""
     return draw.dispatch(type(obj)) is not draw.dispatch(object)
 
 
 def list_options(plot: Callable[..., Any]) -> None:
-    """Add to the documentation of `plot` what it can draw, and the options of each type.
+    """Append the supported types and their options to the docstring of `plot`.
 
-    Called once, when all types are registered: the list is read off their own functions, so it
-    cannot say anything else than they do.
+    This is called once, after all types are registered. The list is taken from the docstrings of
+    the registered functions, so the two cannot disagree.
     """
     found = {cls.__name__: drawing for cls, drawing in draw.registry.items() if cls is not object}
     parts = [_options_of(name, drawing) for name, drawing in sorted(found.items())]
@@ -44,11 +44,11 @@ def list_options(plot: Callable[..., Any]) -> None:
 
 
 def _options_of(name: str, drawing: Any) -> str:
-    """Write what one function draws, and a line or more for each of its options."""
+    """Return the summary of one drawing function, followed by its options."""
     text = inspect.getdoc(drawing) or ""
     first = f"{name}: {text.partition(chr(10))[0]}"
     lines = [fill(first, 96, initial_indent=" " * 4, subsequent_indent=" " * 8)]
-    described = _arguments(text)
+    described = _parse_arguments(text)
     for option in inspect.signature(drawing).parameters.values():
         if option.kind is option.KEYWORD_ONLY:
             words = f"{option.name}={option.default!r}: {described[option.name]}"
@@ -56,8 +56,8 @@ def _options_of(name: str, drawing: Any) -> str:
     return "\n".join(lines)
 
 
-def _arguments(text: str) -> dict[str, str]:
-    """Read the section `Args` of a docstring: what is said about each name, in one line."""
+def _parse_arguments(text: str) -> dict[str, str]:
+    """Return the entries of the section `Args` of a docstring, each joined into one line."""
     section = re.search(r"^Args:\n((?:    .*\n?|\n)+)", text, re.MULTILINE)
     entries = re.split(r"^    (?=\w)", section[1], flags=re.MULTILINE) if section else []
     pairs = [entry.partition(":") for entry in entries if entry.strip()]

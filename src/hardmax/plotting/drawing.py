@@ -1,6 +1,6 @@
-"""`plot`: the arguments read, then the drawing that the type of the object has.
+"""`plot`: read the arguments, then call the drawing function for the type of the object.
 
-Each of the modules imported here registers its types with `dispatch.draw`.
+Each module imported here registers its types with `dispatch.draw`.
 """
 
 import os
@@ -30,25 +30,25 @@ from hardmax.regions.engines import enumerate_regions
 def plot(obj: Any, domain: Any = None, ax: Any = None, **options: Any) -> Any:
     """Draw a model on a domain, a partition, a diagram, a polytope or a polynomial.
 
-    Inside `with hm.plotting.house_style("dark"):` it is drawn on dark paper.
+    Inside a block `with hm.plotting.house_style("dark"):`, the background is dark.
 
     Args:
-        obj: What to draw; its type decides how. A model (or the path of its file, or a torch
-            module) is drawn as its cells on `domain`; the path of a partition that
-            `save_partition` wrote, as that partition.
-        domain: For a model, the domain to search, or its text, such as `"box:-1,1^2"`. Without one,
-            only an `AttentionHead` is drawn, as its diagram. For anything else, axes may stand
-            here.
-        ax: Axes to draw into (3-D axes for objects in space); made if None.
-        **options: What the drawing of that type accepts; see the list below. A `box` may be text,
-            and `colour` is another spelling of `color`.
+        obj: The object to draw. For a model (also the path of its file, or a torch module), the
+            cells on `domain` are drawn. The path of a file written by `save_partition` draws that
+            partition.
+        domain: For a model, the domain to search, or its text, such as `"box:-1,1^2"`. Without a
+            domain, the only model that can be drawn is an `AttentionHead`, as its diagram. For
+            other objects, this argument may be the axes.
+        ax: Axes to draw into, 3-D axes for objects in space. By default, new axes are created.
+        **options: Options for the type of the object; see the list below. A `box` may be text, and
+            `colour` is accepted as a spelling of `color`.
 
     Returns:
         The axes.
 
     Raises:
-        DtypeError: If nothing is known about drawing such an object.
-        ArgumentError: If the object's dimension cannot be drawn, or a model comes without a domain.
+        DtypeError: If objects of this type cannot be drawn.
+        ArgumentError: If the dimension of the object cannot be drawn, or a model has no domain.
 
     Examples:
         >>> import hardmax as hm
@@ -68,9 +68,9 @@ def plot(obj: Any, domain: Any = None, ax: Any = None, **options: Any) -> Any:
     is_spelled_colour = "colour" in options
     if is_spelled_colour:
         if "color" in options:
-            raise ArgumentError("`color` and `colour` are one option; give one of them.")
+            raise ArgumentError("`color` and `colour` are the same option; give only one of them.")
         options["color"] = options.pop("colour")
-    shown = _shown(obj, domain)
+    shown = _resolve_object(obj, domain)
     try:
         return draw(shown, ax, **options)
     except HardmaxError as error:
@@ -79,8 +79,8 @@ def plot(obj: Any, domain: Any = None, ax: Any = None, **options: Any) -> Any:
         raise type(error)(str(error).replace("`color`", "`colour`")) from None
 
 
-def _shown(obj: Any, domain: Any) -> Any:
-    """Return what is drawn: the cells of a model on a domain, or the object itself."""
+def _resolve_object(obj: Any, domain: Any) -> Any:
+    """Return the object to draw: the cells of a model on a domain, or the object itself."""
     if isinstance(obj, str | os.PathLike) and Path(obj).suffix.lower() == ".parquet":
         return load_partition(obj, domain=domain)
     given = read_model(obj, "obj")
@@ -90,8 +90,8 @@ def _shown(obj: Any, domain: Any) -> Any:
         return enumerate_regions(given, domain)
     if domain is not None and is_drawable(given):
         raise ArgumentError(
-            f"`domain` is for models; a {type(given).__name__} is drawn where it is, and `box` "
-            "chooses what to show."
+            f"`domain` applies only to models; got a {type(given).__name__}. Choose the part to "
+            "show with `box`."
         )
     if is_model and not is_drawable(given):
         raise ArgumentError(

@@ -1,4 +1,4 @@
-"""Networks of any shape on a segment or a plane: outputs, cells and the decision boundary."""
+"""Draw graph networks on a segment or a plane: outputs, cells and the decision boundary."""
 
 from typing import Any
 
@@ -13,8 +13,8 @@ from hardmax.plotting.partitions import (
     areas_of,
     draw_polygons,
     edges_of,
-    lines_with_room,
-    room_for_walls,
+    fit_lines,
+    max_wall_widths,
 )
 from hardmax.plotting.style import (
     current_theme,
@@ -27,7 +27,7 @@ from hardmax.regions.graph_partitions import GraphPartition
 from hardmax.typing import FloatArray
 
 _WALL, _DECISION = 0.6, 1.8
-"""How wide walls and the decision boundary are, in points."""
+"""The widths of walls and of the decision boundary, in points."""
 
 
 @draw.register
@@ -41,17 +41,17 @@ def plot_graph_partition(
 ) -> Any:
     """Draw a network of any shape on a segment or a planar slice, with its decision boundary.
 
-    The class gives a piece its hue and the rest of its signature its shade. In the plane the
-    decision boundary is the thick line. On a segment the pieces are a strip below the graphs of the
-    outputs, with a band that says which is the largest; of more than ten outputs those are drawn
-    that are the largest somewhere, and those that vary most.
+    The class determines the hue of a piece, and the rest of its signature the shade. In the plane,
+    the decision boundary is the thick line. On a segment, the pieces are a strip below the graphs
+    of the outputs, with a band that shows the largest output. Of more than ten outputs, only ten
+    are drawn: those that are the largest somewhere, then those that vary most.
 
     Args:
-        partition: The cells of a `GraphNetwork`, all of them.
+        partition: The complete partition of a `GraphNetwork`.
         ax: Axes.
-        names: What to call the outputs, in their order.
+        names: The names of the outputs.
         walls: Whether to draw the walls between cells.
-        legend: Whether to name the classes; by default where the axes are new.
+        legend: Whether to draw a legend of the classes. The default is True if the axes are new.
     """
     n_outputs = partition.network.dim_out
     names = [f"output {k}" for k in range(n_outputs)] if names is None else list(names)
@@ -83,7 +83,7 @@ def _draw_plane(partition: GraphPartition, ax: Any, names: list[str], walls: boo
         ends = edges_of(corners, starts)
         sizes = np.repeat(np.sqrt(areas_of(ends, starts)), np.diff(starts))
         ink = np.tile(to_rgb(tone("wall")), (len(ends), 1))
-        lines.append(lines_with_room(ends, ink, room_for_walls(ax, window, sizes), _WALL))
+        lines.append(fit_lines(ends, ink, max_wall_widths(ax, window, sizes), _WALL))
     draw_polygons(ax, polygons, colours, lines, window)
     boundary = list(partition.decision_boundary)
     ax.add_collection(LineCollection(boundary, colors=tone("ink"), linewidths=_DECISION))
@@ -95,7 +95,7 @@ def _draw_plane(partition: GraphPartition, ax: Any, names: list[str], walls: boo
 def _draw_segment(partition: GraphPartition, ax: Any, names: list[str], walls: bool) -> list[Any]:
     from matplotlib.colors import to_rgb
 
-    # A piece has two ends.
+    # Each piece has two ends, which are consecutive vertices.
     ends = np.append(partition.found.vertices[::2, 0], partition.found.vertices[-1, 0])
     n = len(ends) - 2
     ink = np.tile(to_rgb(tone("wall")), (n, 1))
@@ -107,6 +107,6 @@ def _draw_segment(partition: GraphPartition, ax: Any, names: list[str], walls: b
 
 
 def _colours(partition: GraphPartition) -> FloatArray:
-    """Give every piece a colour: its class the hue, the rest of its signature the shade."""
+    """Return the colour of each piece: the hue by class, the shade by the rest of the signature."""
     winners = np.column_stack([partition.classes, partition.signatures])
     return palette.cell_colours(winners, [1, winners.shape[1] - 1], current_theme())

@@ -1,4 +1,4 @@
-"""Many cells as one image: in each pixel the mean colour of what lies in it."""
+"""Draw many cells as an image in which each pixel has the mean colour of its contents."""
 
 from collections.abc import Sequence
 from itertools import pairwise
@@ -11,16 +11,16 @@ from hardmax.plotting.style import tone
 from hardmax.typing import FloatArray
 
 _PIXELS, _SAMPLES = 900, 3
-"""How many pixels an image has along its longer side, and samples along the side of a pixel."""
+"""The number of pixels along the longer side of an image, and of samples along a pixel's side."""
 
 
 class Lines(NamedTuple):
     """Segments with their colours and widths.
 
     Attributes:
-        ends: Both ends of each, shape `(n, 2, 2)`.
-        colours: Red, green, blue and opacity in 0 to 1, shape `(n, 4)`.
-        widths: In points, shape `(n,)`.
+        ends: The two ends of each segment, shape `(n, 2, 2)`.
+        colours: Red, green, blue and opacity from 0 to 1, shape `(n, 4)`.
+        widths: The widths in points, shape `(n,)`.
     """
 
     ends: FloatArray
@@ -35,14 +35,14 @@ def mean_image(
     window: Box,
     points: float,
 ) -> FloatArray:
-    """Return an image of a window, the first row on top, shape `(height, width, 3)`.
+    """Return an image of a window with the top row first, shape `(height, width, 3)`.
 
     Args:
-        polygons: The cells, each the corners in order.
-        colours: Their colours, shape `(n, 3)`.
-        lines: What is drawn over them, in this order.
-        window: What is shown.
-        points: How many points long the longer side of the image will be.
+        polygons: The cells, each as its corners in order.
+        colours: The colours of the cells, shape `(n, 3)`.
+        lines: Lines that are drawn over the cells, in this order.
+        window: The part of the plane to show.
+        points: The length of the longer side of the image in the picture, in points.
     """
     from PIL import Image, ImageDraw
 
@@ -54,7 +54,7 @@ def mean_image(
     corner = np.array([window.low[0], window.high[1]])
 
     def placed(where: FloatArray) -> list[float]:
-        # The reach of the pen's integers; what is cut off lies far outside.
+        # Clip to the integer range of the pen; the points that this moves lie far outside.
         moved: list[float] = np.clip((where - corner) * scale, -1e6, 1e6).ravel().tolist()
         return moved
 

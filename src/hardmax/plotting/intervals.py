@@ -10,19 +10,20 @@ from hardmax.plotting.style import series_colours, tone
 from hardmax.typing import BoolArray, FloatArray, IntArray
 
 MOST_OUTPUTS = 10
-"""Of more outputs than this, those are drawn that are the largest somewhere or vary most."""
+"""The largest number of outputs drawn: those that are the largest somewhere or vary most."""
 MOST_NUMBERS = 1 << 26
-"""The graphs of so many cells times outputs are drawn."""
+"""The largest product of cells and outputs for which graphs are drawn."""
 _MOST_CELLS, _COLUMNS = 3000, 2000
-"""More cells than this become an image, and graphs are thinned to four points for each column."""
+"""The largest number of cells drawn one by one; and the number of columns that represent more cells
+or more points of a graph."""
 _STRIP, _BAND, _GAP = 15.0, 5.0, 4.0
-"""The heights of the strip of cells, of that of the largest output, and between them, in points."""
+"""The heights of the strip of cells, the band of the largest output, and the gaps, in points."""
 _LEAST_JUMP = 0.004
-"""A jump is shown as one if it is not less than this part of the height of the picture."""
+"""The smallest jump shown as a jump, as a fraction of the height of the picture."""
 _MOST_JUMPS, _MOST_CHANGES = 60, 60
-"""More jumps than this are gaps only, more changes of the largest output are not marked."""
+"""The largest numbers of jumps with a dotted line, and of marked changes of the largest output."""
 _WALLS_APART, _THINNEST = 12.0, 0.2
-"""A wall is at most 1 / 12 as wide as the cells beside it, and left out below 0.2 points."""
+"""The smallest ratio of cell size to wall width; the smallest width of a wall that is drawn."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,10 +31,11 @@ class Walls:
     """Points on a line where cells meet.
 
     Attributes:
-        places: Their coordinates in rising order, shape `(n,)`.
-        depths: The number of the layer that cuts there, shape `(n,)`; it decides who has room.
-        colours: Shape `(n, 3)`.
-        widths: How wide a wall is where there is room, in points, shape `(n,)`.
+        places: The coordinates in increasing order, shape `(n,)`.
+        depths: The layer that cuts at each point, shape `(n,)`. Walls of earlier layers may be
+            wider, because the cells of those layers are larger.
+        colours: The colours, shape `(n, 3)`.
+        widths: The desired widths in points, shape `(n,)`.
     """
 
     places: FloatArray
@@ -44,14 +46,14 @@ class Walls:
 
 @dataclass(frozen=True, eq=False)
 class Graphs:
-    """Outputs that are affine on each of the cells of a line.
+    """Outputs that are affine on each cell of a line.
 
     Attributes:
         maps: Slopes and offsets, shape `(n, 2, n_outputs)`.
-        names: What the outputs are called.
-        largest: Which output is the largest, as pieces from left to right: their ends, shape
-            `(n_pieces + 1,)`, and the output on each, shape `(n_pieces,)`; None if this is not to
-            be shown.
+        names: The names of the outputs.
+        largest: The largest output, as pieces from left to right: their ends, shape
+            `(n_pieces + 1,)`, and the largest output on each, shape `(n_pieces,)`. None to omit
+            the band.
     """
 
     maps: FloatArray
@@ -67,22 +69,22 @@ def draw_intervals(
     walls: Walls | None = None,
     graphs: Graphs | None = None,
 ) -> list[Any]:
-    """Draw cells along a line as coloured intervals, and above them the graphs of outputs.
+    """Draw cells along a line as coloured intervals, with the graphs of outputs above them.
 
-    A graph has a gap where an output jumps, with a dotted line across it. Below the graphs a band
-    says which output is the largest.
+    A graph has a gap where an output jumps, with a dotted line across it. A band below the graphs
+    shows which output is the largest.
 
     Args:
         ax: Axes for the graphs; the strip is attached below them.
-        ends: The ends of the cells from left to right, shape `(n + 1,)`, the outer ones perhaps
+        ends: The ends of the cells from left to right, shape `(n + 1,)`. The outer ends may be
             infinite.
         colours: The colours of the cells, shape `(n, 3)`.
-        window: Which part of the line to show.
+        window: The part of the line to show.
         walls: The walls to mark.
-        graphs: The outputs to draw; None for the cells alone.
+        graphs: The outputs to draw, or None to draw only the cells.
 
     Returns:
-        The handles of a legend for the outputs, none if there is only one.
+        The legend handles of the outputs; an empty list if there is only one output.
     """
     low, high = window
     shown = np.flatnonzero((ends[1:] > low) & (ends[:-1] < high))
@@ -102,7 +104,7 @@ def draw_intervals(
     strip = _attach(ax, strips, "cells")
     _fill(strip, ends, colours[shown], window)
     if walls is not None:
-        _mark(ax, strip, walls, window)
+        _draw_walls(ax, strip, walls, window)
     ax.spines["bottom"].set_position(("outward", _depth_of(strips) + 2.0))
     ax.set_xlabel("$t$")
     ax.set_xlim(low, high)
@@ -110,7 +112,7 @@ def draw_intervals(
 
 
 def choose_outputs(graphs: Graphs, ends: FloatArray, shown: IntArray) -> IntArray:
-    """Return which outputs are drawn: all in order, or of too many those that matter most first.
+    """Return the outputs to draw: all in order, or the most important ones if there are too many.
 
     Examples:
         >>> maps = np.zeros((1, 2, 12))
@@ -129,26 +131,26 @@ def choose_outputs(graphs: Graphs, ends: FloatArray, shown: IntArray) -> IntArra
         places, winners = graphs.largest
         lengths = np.diff(np.clip(places, ends[0], ends[-1]))
         np.add.at(weight, winners, lengths)
-    # By the length on which an output is the largest, then by how much it varies.
+    # Sort by the length on which an output is the largest, then by its variation.
     order = np.lexsort((np.arange(n), -spread, -weight))
     return np.asarray(order[:MOST_OUTPUTS])
 
 
 def values_at_ends(ends: FloatArray, maps: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return the outputs at the left and at the right end of each cell, shape `(n, n_outputs)`."""
+    """Return the outputs at the left and right ends of each cell, each of shape (n, n_outputs)."""
     left, right = (t[:, np.newaxis] * maps[:, 0] + maps[:, 1] for t in (ends[:-1], ends[1:]))
     return left, right
 
 
 def largest_outputs(ends: FloatArray, maps: FloatArray) -> tuple[FloatArray, IntArray]:
-    """Find which output is the largest along a line, up to rounding; the first of equal ones.
+    """Return the largest output along a line, up to rounding; the first of equal outputs.
 
     Args:
         ends: The finite ends of the cells, shape `(n + 1,)`.
-        maps: Slopes and offsets on each, shape `(n, 2, n_outputs)`.
+        maps: Slopes and offsets on each cell, shape `(n, 2, n_outputs)`.
 
     Returns:
-        The ends of the pieces on which one output is the largest, and that output.
+        The ends of the pieces on which one output is the largest, and the output on each piece.
 
     Examples:
         >>> maps = np.array([[[1.0, -1.0, 0.0], [0.0, 0.0, 0.5]]])
@@ -159,7 +161,7 @@ def largest_outputs(ends: FloatArray, maps: FloatArray) -> tuple[FloatArray, Int
     left, right = values_at_ends(ends, maps)
     first, last = _first_largest(left), _first_largest(right)
     starts, winners = [ends[:-1]], [first]
-    # Where one output is the largest at both ends, it is so between them.
+    # An output that is the largest at both ends of a cell is the largest on the whole cell.
     cells = np.flatnonzero(first != last)
     place, current = ends[cells].copy(), first[cells]
     while len(cells):
@@ -170,7 +172,7 @@ def largest_outputs(ends: FloatArray, maps: FloatArray) -> tuple[FloatArray, Int
         with np.errstate(divide="ignore", invalid="ignore"):
             meets = np.where(steeper > 0.0, behind / steeper, np.inf)
         meets = np.maximum(meets, place[:, np.newaxis])
-        # Of several that meet at once the steepest goes on.
+        # If several outputs meet at one point, the steepest is the largest after it.
         is_next = meets <= meets.min(axis=1, keepdims=True)
         following = np.where(is_next, steeper, -np.inf).argmax(axis=1)
         place = meets[rows, following]
@@ -196,7 +198,7 @@ def merge_runs(places: FloatArray, winners: IntArray) -> tuple[FloatArray, IntAr
 
 
 def _first_largest(values: FloatArray) -> IntArray:
-    """Return the first of the outputs that are the largest but for rounding."""
+    """Return the first output that is the largest up to rounding."""
     noise = 2.0**-40 * np.abs(values).max(axis=1, keepdims=True)
     return np.asarray((values >= values.max(axis=1, keepdims=True) - noise).argmax(axis=1))
 
@@ -220,7 +222,7 @@ def _draw_graphs(
     for k, output in enumerate(chosen.tolist()):
         breaks = np.zeros(len(places), np.bool_)
         breaks[1:-1:2] = is_jump[:, k]
-        drawn = thinned(places, values[:, k], breaks, (ends[0], ends[-1]))
+        drawn = thin_graph(places, values[:, k], breaks, (ends[0], ends[-1]))
         style = "solid" if k < len(series_colours()) else (0, (4.0, 1.6))
         (line,) = ax.plot(
             *drawn, color=colours[k], linewidth=1.4, linestyle=style, label=names[output], zorder=3
@@ -236,23 +238,23 @@ def _draw_graphs(
     return [handles[k] for k in in_order] if n_outputs > 1 else []
 
 
-def thinned(
+def thin_graph(
     t: FloatArray, values: FloatArray, breaks: BoolArray, window: tuple[float, float]
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the points of a graph that can be seen, with NaN where it breaks.
+    """Return the visible points of a graph, with NaN where it breaks.
 
-    Of the points in one of 2000 columns the first, the last, the lowest and the highest stay, which
-    are as many as a column of pixels can show.
+    In each of 2000 columns, only the first, last, lowest and highest points are kept. A column of
+    pixels cannot show more.
 
     Args:
-        t: The places of the points in rising order, shape `(n,)`.
-        values: Their heights, shape `(n,)`.
-        breaks: After which points the graph breaks, shape `(n,)`.
-        window: Where the columns begin and end.
+        t: The coordinates of the points in increasing order, shape `(n,)`.
+        values: The heights of the points, shape `(n,)`.
+        breaks: Whether the graph breaks after each point, shape `(n,)`.
+        window: The ends of the range that is divided into columns.
 
     Examples:
         >>> t = np.array([0.0, 1.0, 1.0, 2.0])
-        >>> thinned(t, t, np.array([False, True, False, False]), (0.0, 2.0))[1].tolist()
+        >>> thin_graph(t, t, np.array([False, True, False, False]), (0.0, 2.0))[1].tolist()
         [0.0, 1.0, nan, 1.0, 2.0]
     """
     kept = np.arange(len(t))
@@ -264,7 +266,7 @@ def thinned(
         by_height = np.lexsort((values, number))
         extremes = by_height[firsts], by_height[lasts]
         kept = np.unique(np.concatenate([firsts, lasts, *extremes]))
-    # Where points between two that stay were left out, they filled the gap.
+    # A gap between two kept points is drawn only if no points were dropped between them.
     is_gap = breaks[kept[:-1]] & (np.diff(kept) == 1)
     at = np.flatnonzero(is_gap) + 1
     return np.insert(t[kept], at, np.nan), np.insert(values[kept], at, np.nan)
@@ -273,7 +275,7 @@ def thinned(
 def _draw_largest(
     ax: Any, largest: tuple[FloatArray, IntArray], chosen: IntArray, window: tuple[float, float]
 ) -> None:
-    """Draw the band of the largest output, and mark where another one takes over."""
+    """Draw the band of the largest output, and mark the points where it changes."""
     from matplotlib.colors import to_rgb
 
     places, winners = largest
@@ -291,12 +293,12 @@ def _colours_of(n: int) -> list[str]:
 
 
 def _depth_of(n_strips: int) -> float:
-    """Return how far below the axes the lower end of the last strip is, in points."""
+    """Return the distance in points from the axes down to the lower end of the last strip."""
     return _GAP + _STRIP + (n_strips - 1) * (_BAND + _GAP)
 
 
 def _attach(ax: Any, place: int, name: str, height: float = _STRIP) -> Any:
-    """Attach axes for a strip below others, of the same width and a height in points."""
+    """Attach axes for a strip below other axes, with the same width and a height in points."""
     from matplotlib.transforms import ScaledTranslation, blended_transform_factory
 
     figure = ax.get_figure(root=True)
@@ -317,7 +319,7 @@ def _attach(ax: Any, place: int, name: str, height: float = _STRIP) -> Any:
 
 
 def _fill(strip: Any, ends: FloatArray, colours: FloatArray, window: tuple[float, float]) -> None:
-    """Fill intervals; many as an image whose columns are means."""
+    """Fill intervals. Many intervals become an image whose columns are means."""
     if len(colours) > _MOST_CELLS:
         edges = np.linspace(ends[0], ends[-1], _COLUMNS + 1)
         sums = np.zeros((len(ends), 3))
@@ -339,21 +341,21 @@ def _fill(strip: Any, ends: FloatArray, colours: FloatArray, window: tuple[float
     strip.set_ylim(0.0, 1.0)
 
 
-def _mark(ax: Any, strip: Any, walls: Walls, window: tuple[float, float]) -> None:
-    """Draw walls across the strip, and faintly behind the graphs, as wide as there is room."""
+def _draw_walls(ax: Any, strip: Any, walls: Walls, window: tuple[float, float]) -> None:
+    """Draw walls across the strip, and faintly behind the graphs, as wide as the cells permit."""
     from matplotlib.collections import LineCollection
     from matplotlib.colors import to_rgb
 
     figure = ax.get_figure(root=True)
     points = 72.0 * figure.get_figwidth() * ax.get_position().width / (window[1] - window[0])
-    room = points * room_beside(walls, window) / _WALLS_APART
+    room = points * shorter_neighbour_lengths(walls, window) / _WALLS_APART
     seen = (room > _THINNEST) & (walls.places > window[0]) & (walls.places < window[1])
     widths = np.clip(room[seen], _THINNEST, walls.widths[seen])
     faint = np.clip(room[seen] / walls.widths[seen], 0.15, 1.0)
     ends = [[(place, 0.0), (place, 1.0)] for place in walls.places[seen].tolist()]
     shades = np.column_stack([walls.colours[seen], faint])
     strip.add_collection(LineCollection(ends, colors=shades, linewidths=widths, zorder=2))
-    # On dark paper the walls of units have the paper's colour.
+    # In the dark theme, walls of units have the colour of the background.
     is_plain = (walls.colours[seen] == to_rgb(tone("wall"))).all(axis=1)
     colours = np.where(is_plain[:, np.newaxis], to_rgb(tone("soft")), walls.colours[seen])
     behind = np.column_stack([colours, 0.35 * faint])
@@ -367,13 +369,13 @@ def _mark(ax: Any, strip: Any, walls: Walls, window: tuple[float, float]) -> Non
     ax.add_collection(across, autolim=False)
 
 
-def room_beside(walls: Walls, window: tuple[float, float]) -> FloatArray:
-    """Return the length of the shorter part beside each wall, as layers up to its own cut them.
+def shorter_neighbour_lengths(walls: Walls, window: tuple[float, float]) -> FloatArray:
+    """Return the length of the shorter cell beside each wall, cut only by layers up to its own.
 
     Examples:
         >>> places, depths = np.array([1.0, 2.0, 6.0]), np.array([1, 0, 0])
         >>> walls = Walls(places, depths, np.zeros((3, 3)), np.ones(3))
-        >>> room_beside(walls, (0.0, 8.0)).tolist()
+        >>> shorter_neighbour_lengths(walls, (0.0, 8.0)).tolist()
         [1.0, 2.0, 2.0]
     """
     room = np.empty(len(walls.places))

@@ -1,4 +1,4 @@
-"""Level sets and decision boundaries: lines in the plane, surfaces in space."""
+"""Draw level sets and decision boundaries: lines in the plane, surfaces in space."""
 
 from typing import Any
 
@@ -20,15 +20,15 @@ def plot_level_set(
 ) -> Any:
     """Draw a level set or a decision boundary in the plane or in space.
 
-    Pieces where the output takes the value are solid, walls where it jumps past it dashed; cells on
-    which it has the value everywhere are filled.
+    Pieces on which the output has the value are solid. Walls across which the output jumps past the
+    value are dashed. Cells on which the output has the value everywhere are filled.
 
     Args:
         levels: The level set.
-        ax: Axes, 3-D ones in space; those of a partition, to draw on top of it.
-        box: What to show of unbounded pieces. By default what given axes show, or what is shown of
-            an unbounded partition.
-        color: The colour of lines and surfaces; by default one that no wall has.
+        ax: Axes, 3-D axes in space. Pass the axes of a partition to draw on top of it.
+        box: The part of unbounded pieces to show. The default is the limits of the given axes, or
+            the default window of an unbounded partition.
+        color: The colour of lines and surfaces; by default, a colour that no wall has.
     """
     dim = levels.pieces[0].ambient_dim if len(levels) else 2
     if dim not in (2, 3):
@@ -73,7 +73,7 @@ def _draw_lines(ax: Any, parts: list[Polytope], jumps: Any, colour: Any) -> None
 
 
 def _add_to_legend(ax: Any, colour: Any) -> None:
-    """Name the lines below what the legend of a partition names."""
+    """Add an entry for the level set to the legend of a partition."""
     from matplotlib.lines import Line2D
 
     legend = ax.get_legend()
@@ -84,7 +84,7 @@ def _add_to_legend(ax: Any, colour: Any) -> None:
 
 
 def _window(levels: LevelSet, ax: Any, dim: int) -> Box:
-    """Return what given axes show, a box around bounded pieces, or the window of a partition."""
+    """Return the limits of given axes, a box around bounded pieces, or a default window."""
     if ax is not None:
         limits = [sorted(ax.get_xlim()), sorted(ax.get_ylim())]
         limits += [sorted(ax.get_zlim())] if dim == 3 else []

@@ -1,6 +1,6 @@
-"""Partitions of a model's input space: cells in shades by layer, walls styled by layer and head.
+"""Draw partitions of a model's input space, with cells shaded by layer and walls by layer and head.
 
-On a line the cells are a strip of intervals below the graphs of the outputs (see `intervals`).
+On a line, the cells are a strip of intervals below the graphs of the outputs (see `intervals`).
 """
 
 from collections.abc import Sequence
@@ -41,19 +41,19 @@ from hardmax.regions.partition import Partition
 from hardmax.typing import FloatArray, IntArray
 
 _FAR = 1e6
-"""Vertices at infinity are drawn this many box sizes away; the axes cut them off."""
+"""The distance at which vertices at infinity are drawn, in box sizes; the axes clip them."""
 _MOST_POLYGONS = 3000
-"""More cells than this are drawn as an image."""
+"""The largest number of cells drawn as polygons; more are drawn as an image."""
 _WIDEST, _NARROWER, _THINNEST = 1.3, 0.62, 0.2
-"""The width of the first block's walls in points, what later ones are multiplied by, the least."""
+"""The width of walls of the first block in points, the factor per block, and the minimum width."""
 _HAIRLINE, _SEAM = 0.2, 0.8
-"""How far cells reach over their edges, in points, where a wall covers it and where none does."""
+"""The width of the outline of a cell in points, where a wall covers it and where there is none."""
 _OF_UNITS = 0.7
-"""What the width is multiplied by for the units of a block with heads."""
+"""The factor for the width of walls of units, if the model has heads."""
 _MOST_ENTRIES = 1 << 28
-"""Cells on a line with more winners than this are coloured in turn, and their walls not marked."""
+"""The largest table of winners on a line; beyond it, cells are coloured in turn, without walls."""
 _WALLS_APART = 12.0
-"""A wall is at most the part 1 / 12 as wide as the cell it bounds, and fades where that is thin."""
+"""The smallest ratio of cell size to wall width. Walls that become thin also fade."""
 
 
 @draw.register
@@ -70,57 +70,59 @@ def plot_partition(
 ) -> Any:
     """Draw the cells of a model on a line, in a plane or in space.
 
-    The first layer that cuts gives a cell its hue, later ones its shade: a cell has the same hue
-    after more blocks. Many thousands of cells become an image whose pixels are the means of the
-    cells in them, so that what is too fine to be seen shows as the colour of the cell it is part
-    of.
+    The first layer that cuts determines the hue of a cell, and later layers its shade, so a cell
+    keeps its hue when blocks are added. Many thousands of cells are drawn as an image in which each
+    pixel is the mean of its cells. Cells too small to be visible then show the colour of the larger
+    cell that contains them.
 
-    On a line the cells are a strip of intervals below the graphs of the outputs, which are affine
-    on each cell; a graph has a gap where an output jumps. A band says which output is the largest,
-    unless the model has attention heads and `names` are not given. Of more than ten outputs those
-    are drawn that are the largest somewhere, and those that vary most.
+    On a line, the cells are a strip of intervals below the graphs of the outputs, which are affine
+    on each cell. A graph has a gap where an output jumps. A band shows which output is the largest,
+    unless the model has attention heads and no `names` are given. Of more than ten outputs, only
+    ten are drawn: those that are the largest somewhere, then those that vary most.
 
     Args:
-        partition: The partition; one that stopped early is drawn as far as it is known.
-        ax: Axes, 3-D ones in space.
-        color: What gets one colour: a `"region"` (connected, one affine map), an affine `"map"`,
-            or a `"cell"`.
-        box: What to show, in the domain's coordinates. By default all of a bounded domain, and of
-            an unbounded one what is between -4 and 4, or the surroundings of most vertices if they
-            have another scale; the title says how many cells are not in it.
-        walls: Whether to draw the walls: those of an attention head in the head's colour, those of
-            units in ink, thinner from block to block and where cells are small. `"units"` gives the
-            units of the last layer colours as well, which shows where their walls bend.
-        legend: Whether to say which walls are whose; by default where the axes are new.
-        layers: Draw in the plane only what the first so many layers cut, in the colours of cells.
-        names: On a line, what to call the outputs: one name for each.
+        partition: The partition. An incomplete partition is drawn as far as it is known.
+        ax: Axes, 3-D axes in space.
+        color: The objects with one colour each: `"region"` (connected, one affine map), `"map"` or
+            `"cell"`.
+        box: The part to show, in the domain's coordinates. By default, a bounded domain is shown
+            whole, and an unbounded one from -4 to 4, or around most vertices if their scale is
+            different; the title states the number of cells outside.
+        walls: Whether to draw the walls. Walls of attention heads have the head's colour, walls of
+            units have the colour of ink. Walls of later blocks and of small cells are thinner.
+            `"units"` also colours the units of the last layer, which shows where their walls bend.
+        legend: Whether to draw a legend of the walls. The default is True if the axes are new.
+        layers: Draw only the cuts of the first `layers` layers (plane, `color="cell"`).
+        names: The names of the outputs, for a domain of dimension 1.
     """
     if not partition.n_found:
-        raise ArgumentError("`obj` must have a cell to be drawn; this search stopped before any.")
+        raise ArgumentError(
+            "`obj` must have at least one cell to be drawn; the search stopped before it found any."
+        )
     choice("color", color, ("region", "map", "cell"))
     if not isinstance(walls, bool):
         choice("walls", walls, ("units",))
     dim = partition.domain.dim
     if dim not in (1, 2, 3):
         raise ArgumentError(
-            f"`obj` must be a partition of dimension 1 to 3 to be drawn; got {dim}. Search a "
-            "`Segment` between two points or a `Slice` of dimension 2 instead."
+            f"`obj` must be a partition of dimension 1 to 3 to be drawn; got dimension {dim}. "
+            "Search a `Segment` between two points, or a `Slice` of dimension 2, instead."
         )
     if box is not None and box.dim != dim:
         raise ArgumentError(f"`box` must have the dimension of the domain, {dim}; got {box.dim}.")
     n_outputs = partition.network.dim_out
     if names is not None and (dim != 1 or len(names) != n_outputs):
         raise ArgumentError(
-            f"`names` must have one entry for each of the {n_outputs} outputs, on a line; got "
-            f"{len(names)} in dimension {dim}."
+            f"`names` requires a domain of dimension 1 and one entry for each of the {n_outputs} "
+            f"outputs; got {len(names)} entries in dimension {dim}."
         )
     n_layers = len(partition.network.layers)
     if layers is not None:
         layers = integer("layers", layers, at_least=0)
         if layers > n_layers or dim != 2 or color != "cell":
             raise ArgumentError(
-                f"`layers` must be at most {n_layers}, of a plane and with color='cell'; got "
-                f"{layers}."
+                f"`layers` must be at most {n_layers}, and requires a domain of dimension 2 and "
+                f"color='cell'; got {layers} in dimension {dim} with color={color!r}."
             )
     legend = ax is None if legend is None else legend
     ax = new_axes(dim) if ax is None else ax
@@ -150,7 +152,7 @@ def draw_cells(
     legend: bool = False,
     layers: int | None = None,
 ) -> None:
-    """Fill the cells of a partition of the plane in given colours, shape `(n_cells, 3)`."""
+    """Draw the cells of a planar partition in given colours, shape `(n_cells, 3)`."""
     window = shown_window(partition) if box is None else box
     corners, starts = _corners(partition, window)
     ax.set_xlim(window.low[0], window.high[0])
@@ -166,12 +168,12 @@ def draw_cells(
         lines = _walls(partition, ax, corners, starts, window, shown, walls == "units", layers)
         if legend and (handles := _wall_handles(partition.network, walls == "units")):
             legend_beside(ax, handles)
-    # Between cells that later layers part no wall is drawn, which would cover a seam.
+    # No wall covers the seam between cells that only later layers separate; use a wide outline.
     draw_polygons(ax, polygons, colours, lines, window, _HAIRLINE if layers is None else _SEAM)
 
 
 def layers_that_cut(partition: Partition) -> dict[int, int]:
-    """Return the number of cells after each layer that cuts, by how many layers that takes.
+    """Map the number of layers, after each layer that cuts, to the number of cells by then.
 
     Examples:
         >>> from hardmax import Box, ReluNetwork, enumerate_regions
@@ -189,7 +191,7 @@ def layers_that_cut(partition: Partition) -> dict[int, int]:
 
 
 def _colours(partition: Partition, colour: str, layers: int | None = None) -> FloatArray:
-    """Give every cell its colour, or that of the first cell of its region or map."""
+    """Return the colour of each cell, or of the first cell of its region or map."""
     if not _has_table(partition):
         return cell_colours(range(partition.n_found))
     places = partition.network.places[:layers]
@@ -204,16 +206,18 @@ def _colours(partition: Partition, colour: str, layers: int | None = None) -> Fl
 
 
 def _has_table(partition: Partition) -> bool:
-    """Say whether a table of all signatures is small enough; on a line it may not fit in memory."""
+    """Return whether the table of all signatures is small enough; on a line, it may be huge."""
     n_entries = partition.n_found * partition.network.n_groups
     return partition.domain.dim != 1 or n_entries <= _MOST_ENTRIES
 
 
 def _corners(partition: Partition, window: Box) -> tuple[FloatArray, IntArray]:
-    """Return all polygon corners and where each cell's begin, infinity made finite."""
+    """Return all polygon corners, with infinite ones moved far away, and the start of each cell."""
     cells = partition.cells
     if cells.vertices is None or cells.starts is None:
-        polygons = [_shown_part(partition.polytope(i), window) for i in range(partition.n_found)]
+        polygons = [
+            _clip_to_window(partition.polytope(i), window) for i in range(partition.n_found)
+        ]
         starts = np.cumsum([0, *(len(p) for p in polygons)])
         return np.concatenate(polygons), starts
     if cells.directions is None:
@@ -222,8 +226,8 @@ def _corners(partition: Partition, window: Box) -> tuple[FloatArray, IntArray]:
     return cells.vertices + reach * cells.directions, cells.starts
 
 
-def _shown_part(cell: Polytope, window: Box) -> FloatArray:
-    """Return the corners of a cell, of an unbounded one as far as the window shows it."""
+def _clip_to_window(cell: Polytope, window: Box) -> FloatArray:
+    """Return the corners of a cell; an unbounded cell is clipped to the window."""
     part = cell if cell.is_bounded else cell.intersection(window)
     return part.polygon if part.dim == 2 else np.zeros((0, 2))
 
@@ -238,7 +242,7 @@ def _walls(
     of_units: bool,
     layers: int | None,
 ) -> list[Lines]:
-    """Return the walls of some cells, those of the first layer last, as wide as there is room."""
+    """Return the walls of some cells, the first layer last, no wider than the cells permit."""
     from matplotlib.colors import to_rgb
 
     edges = edges_of(corners, starts)
@@ -253,26 +257,26 @@ def _walls(
     lines = []
     for depth, layer in enumerate(partition.network.layers[:layers]):
         shown = np.flatnonzero((owners[:, 0] == depth) & is_drawn)
-        room = room_for_walls(ax, window, sizes[depth][cell[shown]])
+        room = max_wall_widths(ax, window, sizes[depth][cell[shown]])
         is_head, is_last = bool(layer.is_table.all()), depth == len(blocks) - 1
         beside = _OF_UNITS if heads and not is_head else 1.0
         width = max(beside * _WIDEST * _NARROWER ** blocks[depth], _THINNEST)
         colours = np.tile(to_rgb(tone("wall")), (len(shown), 1))
         if is_head or (of_units and is_last):
             colours = strong[owners[shown, 1].astype(int) % len(strong)]
-        lines.append(lines_with_room(edges[shown], colours, room, width))
+        lines.append(fit_lines(edges[shown], colours, room, width))
     return lines[::-1]
 
 
 def edges_of(corners: FloatArray, starts: IntArray) -> FloatArray:
-    """Return both ends of the edge from each corner of some polygons to the next: `(n, 2, 2)`."""
+    """Return the ends of the edge from each polygon corner to the next, shape `(n, 2, 2)`."""
     following = np.arange(len(corners)) + 1
     following[starts[1:] - 1] = starts[:-1]
     return np.stack([corners, corners[following]], axis=1)
 
 
 def areas_of(edges: FloatArray, starts: IntArray) -> FloatArray:
-    """Return the areas of polygons; one that is no float is some large number."""
+    """Return the areas of polygons; an area that overflows becomes a large finite number."""
     with np.errstate(over="ignore", invalid="ignore"):
         (x0, y0), (x1, y1) = edges[:, 0].T, edges[:, 1].T
         twice = np.add.reduceat(x0 * y1 - x1 * y0, starts[:-1])
@@ -281,14 +285,16 @@ def areas_of(edges: FloatArray, starts: IntArray) -> FloatArray:
     return areas
 
 
-def lines_with_room(ends: FloatArray, colours: FloatArray, room: FloatArray, width: float) -> Lines:
-    """Return lines of a width, thinner and fainter where there is less room, none where too little.
+def fit_lines(ends: FloatArray, colours: FloatArray, room: FloatArray, width: float) -> Lines:
+    """Return lines of a given width, thinner and fainter where the limit requires it.
+
+    Lines whose limit is below the minimum width are omitted.
 
     Args:
-        ends: Shape `(n, 2, 2)`.
-        colours: Shape `(n, 3)`.
-        room: How wide each may be, in points.
-        width: How wide they are where there is room.
+        ends: The ends of the lines, shape `(n, 2, 2)`.
+        colours: The colours, shape `(n, 3)`.
+        room: The largest permitted width of each line, in points.
+        width: The desired width, in points.
     """
     seen = room > _THINNEST
     room = room[seen]
@@ -305,7 +311,7 @@ def draw_polygons(
     window: Box,
     hairline: float = _HAIRLINE,
 ) -> None:
-    """Fill polygons and draw lines on them; many as an image whose pixels are means."""
+    """Draw polygons and lines on them. Many polygons become an image whose pixels are means."""
     from matplotlib.collections import LineCollection, PolyCollection
 
     if len(polygons) > _MOST_POLYGONS:
@@ -313,21 +319,21 @@ def draw_polygons(
         image = mean_image(polygons, colours, lines, window, _side_in_points(ax))
         ax.imshow(image, origin="upper", extent=extent, interpolation="auto", zorder=0.5)
         return
-    # A hairline in the cell's own colour closes the gaps that antialiasing leaves.
+    # An outline in the cell's own colour closes the gaps that antialiasing leaves.
     ax.add_collection(PolyCollection(polygons, fc=colours, ec=colours, linewidths=hairline))
     for drawn in lines:
         ends = list(drawn.ends)
         ax.add_collection(LineCollection(ends, colors=drawn.colours, linewidths=drawn.widths))
 
 
-def room_for_walls(ax: Any, window: Box, sizes: FloatArray) -> FloatArray:
-    """Return how wide, in points, the walls of cells of some sizes may be."""
+def max_wall_widths(ax: Any, window: Box, sizes: FloatArray) -> FloatArray:
+    """Return the largest width, in points, of the walls of cells of given sizes."""
     points = _side_in_points(ax) / float((window.high - window.low).max())
     return np.asarray(points * sizes / _WALLS_APART)
 
 
 def _side_in_points(ax: Any) -> float:
-    """Return how long a side of the axes is, about: their layout is not yet done."""
+    """Return the approximate length of the shorter side of the axes, before their layout."""
     figure = ax.get_figure(root=True)
     place = ax.get_position()
     return 72.0 * float(
@@ -336,16 +342,16 @@ def _side_in_points(ax: Any) -> float:
 
 
 def _blocks(network: ArgmaxNetwork) -> list[int]:
-    """Say in which block each layer is, those of the model that are cut counted from 0."""
+    """Return the block of each layer, numbered from 0; layers with the same place share a block."""
     places = [words.place for words in network.words]
     return [n - 1 for n in accumulate(one != before for before, one in pairwise(["", *places]))]
 
 
 def _sizes(partition: Partition, edges: FloatArray, starts: IntArray) -> list[FloatArray]:
-    """Return for each layer and cell the root of the area of what it is part of at that layer.
+    """Return, per layer, the square root of the area of the larger cell that contains each cell.
 
-    Cells with the same winners up to a layer are parts of one. They are told apart by sums of
-    random numbers, which is good enough for the width of a line.
+    Cells with the same winners up to a layer belong to the same larger cell at that layer. Sums of
+    random numbers distinguish the winners, which is good enough for the width of a line.
     """
     areas = areas_of(edges, starts)
     rng = np.random.default_rng(0)
@@ -359,8 +365,8 @@ def _sizes(partition: Partition, edges: FloatArray, starts: IntArray) -> list[Fl
     return sizes
 
 
-def _in_legend(colour: str, width: float, name: str) -> Any:
-    """Return a line of the legend; one of the paper's colour, as walls on dark paper, is edged."""
+def _legend_line(colour: str, width: float, name: str) -> Any:
+    """Return a line of the legend, with an outline if it has the colour of the background."""
     from matplotlib.lines import Line2D
     from matplotlib.patheffects import withStroke
 
@@ -370,7 +376,7 @@ def _in_legend(colour: str, width: float, name: str) -> Any:
 
 
 def _wall_handles(network: ArgmaxNetwork, of_units: bool) -> list[Any]:
-    """Return the handles of a legend: the colour of each head, the width of each block's walls."""
+    """Return legend handles for the colours of heads and the widths of the blocks' walls."""
     layers, words, strong = network.layers, network.words, series_colours()
     heads = [k for k, layer in enumerate(layers) if layer.is_table.all()]
     units = [k for k in range(len(layers)) if k not in heads]
@@ -385,16 +391,16 @@ def _wall_handles(network: ArgmaxNetwork, of_units: bool) -> list[Any]:
         names += zip(strong, named, strict=False)
     elif heads and units:
         names.append((tone("wall"), f"{_spell_group(words, units)}s"))
-    handles = [_in_legend(colour, _WIDEST, name) for colour, name in names]
+    handles = [_legend_line(colour, _WIDEST, name) for colour, name in names]
     places = list(dict.fromkeys(one.place for one in words))
     if len(places) > 1:
         widths = [_WIDEST * _NARROWER**b for b in range(4)]
-        handles += [_in_legend(tone("soft"), *pair) for pair in zip(widths, places, strict=False)]
+        handles += [_legend_line(tone("soft"), *pair) for pair in zip(widths, places, strict=False)]
     return handles
 
 
 def _spell_group(words: Sequence[LayerWords], layers: Sequence[int]) -> str:
-    """Return what a group of some layers is called; with the layers if others have such groups.
+    """Return the name of a group of some layers, including the layers if it is ambiguous.
 
     Examples:
         >>> words = [LayerWords(f"layer {i}", "group", "form") for i in range(4)]
@@ -413,7 +419,7 @@ def _spell_group(words: Sequence[LayerWords], layers: Sequence[int]) -> str:
 
 
 def _names_of_colours(word: str, n: int, n_colours: int) -> list[str]:
-    """Name what has each colour, where colours are used again after the last.
+    """Return the legend text of each colour, when colours repeat after the last.
 
     Examples:
         >>> _names_of_colours("head", 2, 7), _names_of_colours("block 0, head", 16, 7)[1:3]
@@ -449,7 +455,9 @@ def _draw_line(
     order, ends = _ends_on_line(partition)
     shown = (ends[1:] > low) & (ends[:-1] < high)
     if not shown.any():
-        raise ArgumentError(f"`box` must meet a cell that was found; none is in {window!r}.")
+        raise ArgumentError(
+            f"`box` must contain part of a cell found; there is none in {window!r}."
+        )
     graphs = None
     if partition.n_found * network.dim_out <= MOST_NUMBERS:
         maps, largest = partition.affine_maps[order], None
@@ -464,13 +472,13 @@ def _draw_line(
         found = _walls_on_line(partition, order, ends[1:-1], walls == "units")
     handles = draw_intervals(ax, ends, colours[order], (low, high), found, graphs)
     if found is not None:
-        handles += [_upright(handle) for handle in _wall_handles(network, walls == "units")]
+        handles += [_make_upright(handle) for handle in _wall_handles(network, walls == "units")]
     if legend and handles:
         legend_beside(ax, handles)
 
 
 def _ends_on_line(partition: Partition) -> tuple[IntArray, FloatArray]:
-    """Return the order of the cells from left to right, and their ends in it: `(n + 1,)`."""
+    """Return the order of the cells from left to right, and their ends in that order."""
     cells = partition.cells
     if cells.vertices is None:
         both = np.array([_ends_of(partition.polytope(i)) for i in range(partition.n_found)])
@@ -499,10 +507,10 @@ def _ends_of(cell: Polytope) -> list[float]:
 def _walls_on_line(
     partition: Partition, order: IntArray, places: FloatArray, of_units: bool
 ) -> Walls:
-    """Return the walls between the cells on a line, each with the first group that ties there.
+    """Return the walls between cells on a line, each styled by the first group that ties there.
 
-    Before the first layer whose winners change the stream is continuous: a group of that layer ties
-    at the wall, whatever follows.
+    The stream is continuous up to the first layer whose winners change, so a group of that layer
+    ties at the wall, whatever later layers do.
     """
     from matplotlib.colors import to_rgb
 
@@ -523,8 +531,8 @@ def _walls_on_line(
     return Walls(places, depths, colours, widths[depths])
 
 
-def _upright(handle: Any) -> Any:
-    """Make a line of a legend stand, as walls on a line do."""
+def _make_upright(handle: Any) -> Any:
+    """Make a legend line vertical, like the walls on a line."""
     if handle.get_path_effects():
         handle.set(color=tone("soft"), path_effects=[])
     handle.set(marker="|", markersize=9.0, markeredgewidth=max(handle.get_linewidth(), 0.4))

@@ -1,4 +1,4 @@
-"""Tropical polynomials: the graph of one variable, the hypersurface and its dual of two."""
+"""Draw tropical polynomials: graphs in one variable, hypersurfaces and their duals in two."""
 
 from typing import Any
 
@@ -20,11 +20,12 @@ def plot_polynomial(
     """Draw a tropical polynomial in one or two variables.
 
     Args:
-        polynomial: In one variable its graph over all terms; in two the cells where each term is
-            the maximum, cut by the tropical hypersurface.
+        polynomial: The polynomial. In one variable, the graph and all terms are drawn. In two, the
+            cells on which each term is the maximum are drawn; the tropical hypersurface separates
+            them.
         ax: Axes.
-        box: What part of space to show.
-        dual: Draw the dual subdivision of the Newton polytope instead.
+        box: The part to show.
+        dual: Whether to draw the dual subdivision of the Newton polytope instead.
     """
     if polynomial.dim not in (1, 2):
         raise ArgumentError(
@@ -44,7 +45,7 @@ def plot_polynomial(
 
 
 def _box_of_vertices(diagram: PowerDiagram) -> Box:
-    """Return a box that shows every vertex of the hypersurface with room around it."""
+    """Return a box that contains every vertex of the hypersurface and a margin."""
     vertices = diagram.vertices if len(diagram.vertices) else np.zeros((1, diagram.dim))
     box = box_around(vertices, with_origin=False)
     middle = (box.low + box.high) / 2

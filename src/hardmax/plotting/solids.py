@@ -1,4 +1,4 @@
-"""Polytopes and Minkowski sums in the plane and in space."""
+"""Draw polytopes and Minkowski sums in the plane and in space."""
 
 from typing import Any
 
@@ -24,10 +24,10 @@ def plot_polytope(
     """Draw a bounded polytope in R^2 or R^3.
 
     Args:
-        polytope: The polytope; it may be flat.
-        ax: Axes, 3-D ones in space.
-        color: The fill.
-        alpha: Its opacity; by default opaque.
+        polytope: The polytope; it may be lower-dimensional.
+        ax: Axes, 3-D axes in space.
+        color: The fill colour.
+        alpha: The opacity; opaque by default.
         vertices: Whether to mark the vertices.
     """
     dim = polytope.ambient_dim
@@ -35,7 +35,7 @@ def plot_polytope(
         kind = "a bounded" if polytope.is_bounded else "an unbounded"
         raise ArgumentError(
             "`obj` must be a bounded polytope in R^2 or R^3 to be drawn; "
-            f"got {kind} one in R^{dim}."
+            f"got {kind} polytope in R^{dim}."
         )
     is_new = ax is None
     ax = new_axes(dim) if ax is None else ax
@@ -70,13 +70,13 @@ def plot_minkowski_sum(
     alpha: float | None = None,
     vertices: bool = True,
 ) -> Any:
-    """Draw the Minkowski sum whose vertices were found, in R^2 or R^3.
+    """Draw a Minkowski sum in R^2 or R^3, given by its vertices.
 
     Args:
         total: The vertices.
-        ax: Axes, 3-D ones in space.
-        color: The fill.
-        alpha: Its opacity; by default opaque.
+        ax: Axes, 3-D axes in space.
+        color: The fill colour.
+        alpha: The opacity; opaque by default.
         vertices: Whether to mark the vertices.
     """
     body = Polytope.from_points(total.points)
@@ -87,17 +87,17 @@ def plot_minkowski_sum(
 
 
 def facet_polygons(polytope: Polytope) -> list[FloatArray]:
-    """Return the faces of a polytope in space as closed polygons, vertices in order."""
+    """Return the facets of a polytope in space as polygons with their vertices in order."""
     if polytope.dim < 3:
         return [_around_centre(polytope.vertices)]
     return [_around_centre(polytope.vertices[members]) for members in polytope.facets.vertices]
 
 
 def draw_faces(ax: Any, polygons: list[FloatArray], colour: Any, alpha: float) -> None:
-    """Draw the faces of a convex body, those towards the light, from the upper left, brighter.
+    """Draw the faces of a convex body, brighter towards a light from the upper left.
 
-    Of an opaque body only those that look towards the viewer are drawn, from whatever side that is:
-    matplotlib draws faces by the depth of their middle, and large ones would come out too early.
+    For an opaque body, only the faces towards the viewer are drawn, and they follow the view.
+    matplotlib sorts faces by the depth of their centres, which is wrong for large faces.
     """
     from matplotlib.colors import to_rgb
     from mpl_toolkits.mplot3d.art3d import Poly3DCollection
@@ -128,19 +128,19 @@ def draw_faces(ax: Any, polygons: list[FloatArray], colour: Any, alpha: float) -
         brightness = 0.82 + 0.26 * float(normal @ light)
         colours.append((*np.clip(base * brightness, 0, 1), alpha))
         turn = np.cross(polygon, np.roll(polygon, -1, axis=0)).sum(axis=0) @ normal
-        outwards.append(_closed(polygon if turn > 0 else polygon[::-1], n_corners))
+        outwards.append(_close_polygon(polygon if turn > 0 else polygon[::-1], n_corners))
     ax.add_collection3d(
         Faces(outwards, facecolors=colours, edgecolors=tone("wall"), linewidths=0.5)
     )
 
 
-def _closed(polygon: FloatArray, n_corners: int) -> FloatArray:
-    """Return a polygon with its last edge drawn out, as long as the longest one.
+def _close_polygon(polygon: FloatArray, n_corners: int) -> FloatArray:
+    """Return a polygon closed by points on its last edge, with `n_corners` + 1 points in all.
 
-    matplotlib fills up shorter ones with points that are not drawn, and with them the last edge.
+    matplotlib pads shorter polygons with points that it does not draw, and so loses the last edge.
 
     Examples:
-        >>> _closed(np.eye(3), 4).tolist()[3:]
+        >>> _close_polygon(np.eye(3), 4).tolist()[3:]
         [[0.5, 0.0, 0.5], [1.0, 0.0, 0.0]]
     """
     extra = np.linspace(0.0, 1.0, n_corners + 2 - len(polygon))[1:, None]
@@ -153,16 +153,16 @@ def _turns_left(x: FloatArray, y: FloatArray) -> bool:
 
 
 def frame(ax: Any, points: FloatArray) -> None:
-    """Fit 3-D axes round points with equal scales and quiet panes."""
+    """Fit 3-D axes around points, with equal scales and transparent panes."""
     low, high = points.min(axis=0), points.max(axis=0)
     centre, reach = (low + high) / 2, 0.52 * max(float((high - low).max()), 1e-300)
     for setter, middle in zip((ax.set_xlim, ax.set_ylim, ax.set_zlim), centre, strict=True):
         setter(middle - reach, middle + reach)
-    ax.set_box_aspect((1, 1, 1), zoom=0.88)  # Room for the names of the axes.
+    ax.set_box_aspect((1, 1, 1), zoom=0.88)  # Leave space for the axis labels.
     for axis in (ax.xaxis, ax.yaxis, ax.zaxis):
         axis.set_pane_color((1.0, 1.0, 1.0, 0.0))
         axis.set_major_locator(_few_ticks())
-    # These stand across their axis, and long ones would touch it.
+    # The tick labels are perpendicular to this axis, and long ones would touch it.
     ax.zaxis.set_tick_params(pad=7)
 
 

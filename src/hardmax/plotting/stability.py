@@ -1,4 +1,4 @@
-"""Pictures of finite temperature: annealed heads, errors, and the cells that survive."""
+"""Draw models at finite temperature: annealed heads, errors, and the cells that persist."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -32,9 +32,10 @@ from hardmax.stability.temperatures import read_epsilon
 from hardmax.typing import FloatArray
 
 _CERTAIN, _POSSIBLE, _LOOSE = range(3)
-"""Places among the colours of lines: matplotlib's `"C0"` would be looked up when it is too late."""
+"""Indices into the colours of lines. matplotlib resolves names such as `"C0"` only when it draws,
+after the theme has been reset."""
 _SMALLEST = 1e-16
-"""Errors below this are not drawn: float64 cannot measure them."""
+"""The smallest error that is drawn; float64 cannot measure smaller ones."""
 
 
 def plot_annealing(
@@ -45,23 +46,24 @@ def plot_annealing(
     resolution: int = 240,
     epsilon: float | None = None,
 ) -> tuple[Any, list[Any]]:
-    r"""Draw the same head at a list of temperatures, the exact walls over it.
+    r"""Draw a head at several temperatures, with the exact walls on top.
 
-    Every key has a colour; a point shows the mixture by its attention weights. The walls do not
-    depend on the temperature, only the width of the transition across them does.
+    Every key has a colour, and each point shows the mixture given by its attention weights. The
+    walls do not depend on the temperature; only the width of the transition across them does.
 
     Args:
-        head: A head on the plane.
-        temperatures: At least 0 each, one panel for each.
-        box: What to show.
-        resolution: How many points along each side are evaluated.
-        epsilon: If given, a dashed line bounds where the winner has at least $1 - \varepsilon$.
+        head: A head with a two-dimensional input.
+        temperatures: Nonnegative temperatures, one per panel.
+        box: The part of the plane to show.
+        resolution: The number of points evaluated along each side.
+        epsilon: If given, a dashed line bounds the set where the winner has attention at least
+            $1 - \varepsilon$.
 
     Returns:
         The figure and its axes.
 
     Raises:
-        ArgumentError: If the head is not on the plane, or there is no temperature.
+        ArgumentError: If the input of the head is not two-dimensional, or `temperatures` is empty.
 
     Examples:
         >>> import numpy as np
@@ -73,11 +75,11 @@ def plot_annealing(
     box = read_box(box)
     if head.dim != 2 or box.dim != 2:
         raise ArgumentError(
-            f"`head` must be a head on the plane, like `box`; got dimensions {head.dim} and "
-            f"{box.dim}. Take a `Slice`."
+            f"`head` and `box` must have dimension 2; got {head.dim} and {box.dim}. Draw a `Slice` "
+            "of a head with more inputs."
         )
     if not len(temperatures):
-        raise ArgumentError("`temperatures` must hold at least one; got none.")
+        raise ArgumentError("`temperatures` must have at least one entry; got none.")
     n = integer("resolution", resolution, at_least=2)
     limit = None if epsilon is None else 1.0 - float(read_epsilon(epsilon))
     ticks = [np.linspace(a, b, n) for a, b in zip(box.low, box.high, strict=True)]
@@ -125,7 +127,7 @@ def plot_error_curves(curves: ErrorCurves, ax: Any = None) -> Any:
         )
         ax.set_xscale("log")
         ax.set_yscale("log")
-        # Limits of the data that can be seen; much smaller bounds would spoil automatic ones.
+        # Set the limits from the visible data; automatic limits would include tiny bounds.
         bounds = np.array([curves.certified, curves.on_cubes, curves.from_margin])
         seen = np.where(bounds > _SMALLEST, bounds, np.nan)
         visible = np.isfinite(seen).any(axis=0)
@@ -143,7 +145,7 @@ def plot_error_curves(curves: ErrorCurves, ax: Any = None) -> Any:
 def plot_persistence(
     found: Persistence, ax: Any = None, *, at: Sequence[PersistentCells] = ()
 ) -> Any:
-    r"""Draw how many cells are $\varepsilon$-hard against the temperature, from both sides.
+    r"""Draw lower and upper bounds on the number of $\varepsilon$-hard cells over the temperature.
 
     Args:
         found: The temperatures of all cells.
@@ -189,12 +191,13 @@ def plot_persistence(
 
 @draw.register
 def plot_persistent_cells(found: PersistentCells, ax: Any = None, *, box: Box | None = None) -> Any:
-    r"""Draw which cells are $\varepsilon$-hard at one temperature, and the points that prove it.
+    r"""Draw the $\varepsilon$-hard cells at one temperature, and the points that prove it.
 
     Args:
         found: The search; its domain has dimension 2.
         ax: Axes.
-        box: What to show, in the domain's coordinates; as for a partition by default.
+        box: The part to show, in the domain's coordinates. The default is the same as for a
+            partition.
     """
     ax = new_axes(2) if ax is None else ax
     window = shown_window(found.partition) if box is None else box
@@ -226,7 +229,7 @@ def plot_persistent_counts(searches: Sequence[PersistentCells], ax: Any = None) 
     r"""Draw certified counts of $\varepsilon$-hard cells at several temperatures, for any model.
 
     Args:
-        searches: What `persistent_cells` found at each temperature, at least one.
+        searches: The results of `persistent_cells`, one per temperature, at least one.
         ax: Axes.
 
     Examples:
@@ -239,7 +242,7 @@ def plot_persistent_counts(searches: Sequence[PersistentCells], ax: Any = None) 
         'cells with $\\varepsilon = 0.1$'
     """
     if not len(searches):
-        raise ArgumentError("`searches` must hold at least one; got none.")
+        raise ArgumentError("`searches` must have at least one entry; got none.")
     ax = new_axes(2) if ax is None else ax
     found = sorted(searches, key=lambda search: max(search.taus))
     taus = np.array([max(search.taus) for search in found])

@@ -1,4 +1,4 @@
-"""The one look of every picture: colours, line widths, fresh axes, on light paper or on dark."""
+"""The style of all pictures: colours, line widths and new axes, in a light and a dark theme."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -30,12 +30,12 @@ STYLE: dict[str, Any] = {
     "lines.linewidth": 1.4,
     "mathtext.fontset": "dejavusans",
     "svg.fonttype": "none",
-    # Ids inside an SVG depend on this salt: equal pictures are equal files.
+    # The ids in an SVG depend on this salt. A fixed salt makes equal pictures equal files.
     "svg.hashsalt": "hardmax",
 }
 
 _NARROW = 4.2
-"""The width of stacked panels in inches."""
+"""The width of stacked panels, in inches."""
 
 _OFF_SCREEN = ContextVar("_OFF_SCREEN", default=False)
 _THEME = ContextVar("_THEME", default="light")
@@ -43,14 +43,14 @@ _THEME = ContextVar("_THEME", default="light")
 
 @contextmanager
 def house_style(theme: str | None = None) -> Iterator[None]:
-    """Draw in the house's style inside the block; afterwards its settings are what they were.
+    """Use the style of the library inside the block, and restore the previous settings after it.
 
-    Only the settings of the style are put back. `mpl.rc_context` puts back all of them, among them
-    the interactive flag, which a notebook sets when its first figure is made: inside such a block
-    that figure would be the last one shown.
+    Only the settings of the style are restored. `mpl.rc_context` would restore all settings,
+    including the interactive flag, which a notebook sets when it creates its first figure; if that
+    happened inside the block, no later figure would be displayed.
 
     Args:
-        theme: `"light"` or `"dark"`; by default that of the block around it, else `"light"`.
+        theme: `"light"` or `"dark"`. The default is the theme of the enclosing block, or `"light"`.
 
     Examples:
         >>> size = mpl.rcParams["font.size"]
@@ -74,9 +74,9 @@ def house_style(theme: str | None = None) -> Iterator[None]:
 
 @contextmanager
 def off_screen(theme: str | None = None) -> Iterator[None]:
-    """Make figures for files only, in the house's style: no window, no notebook shows them.
+    """Create figures for files only inside the block: no window or notebook displays them.
 
-    The backend of the session is neither loaded nor changed, and no figure has to be closed.
+    The backend of the session is neither loaded nor changed, and figures need not be closed.
 
     Args:
         theme: As for `house_style`.
@@ -84,7 +84,7 @@ def off_screen(theme: str | None = None) -> Iterator[None]:
     Examples:
         >>> with off_screen():
         ...     figure = new_axes(2).figure
-        >>> hasattr(figure, "number")  # as a figure that pyplot keeps would have
+        >>> hasattr(figure, "number")  # a figure managed by pyplot has a number
         False
     """
     token = _OFF_SCREEN.set(True)
@@ -96,7 +96,7 @@ def off_screen(theme: str | None = None) -> Iterator[None]:
 
 
 def current_theme() -> str:
-    """Return which theme pictures are drawn in: `"light"` or `"dark"`."""
+    """Return the current theme, `"light"` or `"dark"`."""
     return _THEME.get()
 
 
@@ -106,12 +106,12 @@ def tone(name: str) -> str:
 
 
 def series_colours() -> tuple[str, ...]:
-    """Return the colours of lines, of the walls of heads and of marks, in order."""
+    """Return the sequence of colours for lines, walls of heads, and marks."""
     return strong_colours(_THEME.get())
 
 
 def cell_colours(labels: Any) -> FloatArray:
-    """Give every label its fill colour, shape `(n, 3)`; equal labels get equal colours.
+    """Return the fill colour of each label, shape `(n, 3)`; equal labels have equal colours.
 
     Examples:
         >>> colours = cell_colours([0, 1, 0])
@@ -122,7 +122,7 @@ def cell_colours(labels: Any) -> FloatArray:
 
 
 def name_axes(ax: Any, symbol: str) -> None:
-    """Name the axes $x_1$, $x_2$ and so on."""
+    """Label the axes $x_1$, $x_2$ and so on."""
     names = [f"${symbol}_{k}$" for k in (1, 2, 3)]
     ax.set_xlabel(names[0], labelpad=1)
     ax.set_ylabel(names[1], labelpad=3)
@@ -131,30 +131,30 @@ def name_axes(ax: Any, symbol: str) -> None:
 
 
 def legend_beside(ax: Any, handles: list[Any]) -> None:
-    """Name what is drawn, to the right of the axes."""
+    """Place a legend to the right of the axes."""
     with house_style():
         ax.legend(handles=handles, loc="upper left", bbox_to_anchor=(1.0, 1.0))
 
 
 def new_axes(dim: int) -> Any:
-    """Make a figure with one set of axes, wide for a line, 3-D for space; returns the axes."""
+    """Create a figure and return its axes: wide ones for dimension 1, 3-D axes for dimension 3."""
     with house_style():
         figure = _new_figure({1: (6.4, 3.6), 3: (5.2, 4.8)}.get(dim, (4.6, 4.2)))
         return figure.add_subplot(projection="3d" if dim == 3 else None)
 
 
 def side_by_side(n_panels: int, *, spatial: bool = False) -> tuple[Any, list[Any]]:
-    """Make a figure with panels in a row, 3-D ones if asked; returns the figure and its axes."""
+    """Create a figure with a row of panels, 3-D if `spatial`; return the figure and its axes."""
     figure, (row,) = grid_of_panels(1, n_panels, spatial=spatial)
     return figure, row
 
 
-def two_in_a_row(n_panels: int) -> tuple[Any, list[Any]]:
-    """Make a figure with panels in rows of two; returns the figure and its axes.
+def two_column_panels(n_panels: int) -> tuple[Any, list[Any]]:
+    """Create a figure with two panels per row; return the figure and its axes.
 
     Examples:
         >>> with off_screen():
-        ...     figure, axes = two_in_a_row(3)
+        ...     figure, axes = two_column_panels(3)
         >>> len(figure.axes), len(axes)
         (3, 3)
     """
@@ -168,7 +168,7 @@ def two_in_a_row(n_panels: int) -> tuple[Any, list[Any]]:
 def grid_of_panels(
     n_rows: int, n_columns: int, *, spatial: bool = False
 ) -> tuple[Any, list[list[Any]]]:
-    """Make a figure with rows of panels, 3-D ones if asked; returns the figure and its axes."""
+    """Create a figure with a grid of panels, 3-D if `spatial`; return the figure and its axes."""
     with house_style():
         width = 4.6 if n_columns == 1 else 3.3 * n_columns
         figure = _new_figure((width, 3.6 * n_rows))
@@ -178,10 +178,10 @@ def grid_of_panels(
 
 
 def stack_panels(figure: Any) -> bool:
-    """Put panels that stand in a row one below the other, for a narrow page.
+    """Rearrange a row of panels into a column, for a narrow page.
 
     Returns:
-        Whether there was a row of several.
+        Whether the figure had several columns of panels.
 
     Examples:
         >>> with off_screen():
@@ -206,7 +206,7 @@ def stack_panels(figure: Any) -> bool:
 
 
 def _new_figure(size: tuple[float, float]) -> Any:
-    """Make a figure that the session shows, or one for a file (see `off_screen`)."""
+    """Create a figure that the session displays, or one for a file (see `off_screen`)."""
     if _OFF_SCREEN.get():
         from matplotlib.figure import Figure
 

@@ -1,7 +1,8 @@
-"""Which part of a domain a picture shows: a bounded one whole, others around the origin.
+"""Choose the window of a picture: all of a bounded domain, or the surroundings of the origin.
 
-Outer vertices of an unbounded partition may lie a thousand times as far out as the cells one wants
-to see: a window around all of them shows a star. The explorer's page uses the same rule.
+The outermost vertices of an unbounded partition may be a thousand times farther away than the
+interesting cells, so a window around all vertices would only show a star. The explorer uses the
+same rule.
 """
 
 from dataclasses import replace
@@ -18,22 +19,22 @@ from hardmax.regions.partition import Partition
 from hardmax.typing import FloatArray, IntArray
 
 HALF_SIDE = 4.0
-"""An unbounded domain is shown from -4 to 4."""
+"""Half the side of the default window of an unbounded domain, from -4 to 4."""
 _LEAST_SPREAD, _MOST_SPREAD = 0.2, 8.0
-"""Where the typical vertex is closer to the others or farther out, the window has another scale."""
+"""The limits of the median spread and the median distance of vertices for the default window."""
 
 
 def default_window(domain: ChartedDomain, points: FloatArray | None = None) -> Box:
-    """Return the part of a domain that is shown if nothing else is asked for.
+    """Return the part of a domain that is shown by default.
 
-    A bounded domain is shown whole, an unbounded one from -4 to 4 in every coordinate, less what
-    bounds on single coordinates cut off. Where that is the wrong scale for half of the vertices,
-    the window is twice as wide as the half of them that is nearest to their median.
+    A bounded domain is shown whole. An unbounded domain is shown from -4 to 4 in every coordinate,
+    within its bounds on single coordinates. If that scale is wrong for half of the vertices, the
+    window is instead twice as wide as the half of the vertices nearest to their median.
 
     Args:
         domain: The domain.
-        points: The finite vertices of its cells, shape `(n, dim)`; if there are none, or None, the
-            window is the one around the origin, where the domain reaches into it.
+        points: The finite vertices of the cells, shape `(n, dim)`. Without vertices, the window is
+            around the origin if the domain extends into that window.
 
     Examples:
         >>> from hardmax import Polytope, WholeSpace
@@ -53,26 +54,26 @@ def default_window(domain: ChartedDomain, points: FloatArray | None = None) -> B
     reaches = bool((around_origin[0] < around_origin[1]).all())
     if points is None or not len(points):
         points = np.clip(np.zeros((1, domain.dim)), low, high)
-    if reaches and _suits(points):
+    if reaches and _has_default_scale(points):
         return Box(*around_origin)
-    return _around(points, low, high)
+    return _window_around_median(points, low, high)
 
 
 def window_around(points: FloatArray) -> Box:
-    """Return the default window of all of space with some vertices.
+    """Return the default window for given vertices in an unbounded space.
 
     Examples:
         >>> window_around(np.array([[1.0, 0.0], [-1.0, 2.0]]))
         Box(low=[-4.0, -4.0], high=[4.0, 4.0])
     """
-    if _suits(points):
+    if _has_default_scale(points):
         return Box(*np.multiply.outer([-HALF_SIDE, HALF_SIDE], np.ones(points.shape[1])))
     free = np.full(points.shape[1], np.inf)
-    return _around(points, -free, free)
+    return _window_around_median(points, -free, free)
 
 
 def shown_window(partition: Partition) -> Box:
-    """Return the default window of a partition; of a bounded domain, what has been searched.
+    """Return the default window of a partition; for a bounded domain, the part searched.
 
     Examples:
         >>> from hardmax import ReluNetwork, WholeSpace
@@ -87,7 +88,7 @@ def shown_window(partition: Partition) -> Box:
 
 
 def outside_text(partition: Partition, window: Box) -> str:
-    """Say how many cells of an unbounded domain a window leaves out; empty if there are none.
+    """Return a text with the number of cells outside a window; empty if there are none.
 
     Examples:
         >>> from hardmax import ReluNetwork, WholeSpace
@@ -124,7 +125,7 @@ def cells_outside(partition: Partition, window: Box) -> int:
 
 
 def finite_vertices(partition: Partition) -> FloatArray:
-    """Return the vertices of all cells, repeated and rounded, or points inside if there are none.
+    """Return the rounded vertices of all cells, with repetitions, or witnesses if there are none.
 
     Examples:
         >>> from hardmax import ReluNetwork, WholeSpace
@@ -144,19 +145,19 @@ def finite_vertices(partition: Partition) -> FloatArray:
     return vertices if len(vertices) else partition.witnesses
 
 
-def _suits(points: FloatArray) -> bool:
-    """Say whether the window around the origin has the scale of some points."""
+def _has_default_scale(points: FloatArray) -> bool:
+    """Return whether the window around the origin has the right scale for some points."""
     reach = np.median(np.abs(points).max(axis=1))
     spread = np.median(np.abs(points - np.median(points, axis=0)).max(axis=1))
     return bool(reach <= _MOST_SPREAD and (spread >= _LEAST_SPREAD or spread == 0.0))
 
 
-def _around(points: FloatArray, low: FloatArray, high: FloatArray) -> Box:
-    """Return a window around the median of points, inside given bounds."""
+def _window_around_median(points: FloatArray, low: FloatArray, high: FloatArray) -> Box:
+    """Return a window around the median of points, within given bounds."""
     with np.errstate(over="ignore", invalid="ignore"):
         centre = np.median(points, axis=0)
         half = 2.0 * float(np.median(np.abs(points - centre).max(axis=1)))
-        # One point alone, or numbers near the largest float.
+        # A single point, or numbers near the largest float.
         half = half if 0.0 < half < np.inf else max(HALF_SIDE, float(np.abs(centre).max()))
         ends = np.maximum(low, centre - half), np.minimum(high, centre + half)
     largest = np.finfo(float).max / 8.0
@@ -164,7 +165,7 @@ def _around(points: FloatArray, low: FloatArray, high: FloatArray) -> Box:
 
 
 def _bounds(domain: ChartedDomain) -> tuple[FloatArray, FloatArray]:
-    """Return what inequalities on single coordinates say about each; infinite where none does."""
+    """Return the bounds from inequalities on single coordinates; infinite if there are none."""
     low, high = np.full(domain.dim, -np.inf), np.full(domain.dim, np.inf)
     for row in domain.exact_rows.tolist():
         used = [k for k, entry in enumerate(row[:-1]) if entry]
@@ -189,7 +190,7 @@ def _surely_outside(partition: Partition, window: Box) -> int:
 
 
 def in_window(corners: FloatArray, starts: IntArray, window: Box) -> IntArray:
-    """Return which cells, by their bounding boxes, are in the window."""
+    """Return the indices of the cells whose bounding boxes meet the window."""
     low = np.minimum.reduceat(corners, starts[:-1])
     high = np.maximum.reduceat(corners, starts[:-1])
     return np.flatnonzero(((high > window.low) & (low < window.high)).all(axis=1))

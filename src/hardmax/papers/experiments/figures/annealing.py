@@ -10,7 +10,7 @@ from hardmax.geometry.domains import Box
 from hardmax.models.heads import AttentionHead
 from hardmax.papers.registry import Outcome, Row
 from hardmax.plotting.diagrams import mark_keys
-from hardmax.plotting.style import cell_colours, name_axes, tone, two_in_a_row
+from hardmax.plotting.style import cell_colours, name_axes, tone, two_column_panels
 from hardmax.stability.cells.hard_shares import hard_share
 from hardmax.stability.temperatures import margin_for_accuracy
 
@@ -48,7 +48,7 @@ def run(parameters: Parameters) -> Outcome:
     leads = (ordered[:, -1] - ordered[:, -2]).reshape(len(ticks), len(ticks))
     cells = head.diagram.cells(box)
     colours = cell_colours(range(len(keys)))
-    figure, axes = two_in_a_row(len(p.temperatures))
+    figure, axes = two_column_panels(len(p.temperatures))
     rows: list[Row] = []
     for ax, tau in zip(axes, p.temperatures, strict=True):
         weights = head.attention_weights(points, tau)

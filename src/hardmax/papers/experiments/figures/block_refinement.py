@@ -14,7 +14,7 @@ from hardmax.models.heads import AttentionHead
 from hardmax.models.transformers import Block, FeedForward, HardTransformer
 from hardmax.papers.registry import Outcome
 from hardmax.plotting.drawing import plot
-from hardmax.plotting.style import two_in_a_row
+from hardmax.plotting.style import two_column_panels
 from hardmax.regions.engines import enumerate_regions
 
 
@@ -44,7 +44,7 @@ def run(parameters: Parameters) -> Outcome:
         "claimed: refinement": Block([still], ffn),
         "C: the block": Block([head], ffn),
     }
-    figure, axes = two_in_a_row(len(parts))
+    figure, axes = two_column_panels(len(parts))
     counts = {}
     for ax, (title, block) in zip(axes, parts.items(), strict=True):
         part = enumerate_regions(HardTransformer([block]), box)
