@@ -165,9 +165,7 @@ def test_a_window_on_a_line(transformer):
     assert intervals(strips(ax)["cells"])[-1][1] == 1.0
     with pytest.raises(ArgumentError, match="`box` must contain part of a cell"):
         hm.plot(part, box=hm.Box([2.0], [3.0]))
-    with pytest.raises(
-        ArgumentError, match="`names` must have one entry for each of the 2 outputs"
-    ):
+    with pytest.raises(ArgumentError, match="one entry for each of the 2 outputs"):
         hm.plot(part, names=["one"])
 
 

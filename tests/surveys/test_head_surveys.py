@@ -51,7 +51,7 @@ def test_a_survey_without_effects_leaves_them_out(tmp_path):
     assert found.words == ("3", "1", "2")
     assert found.effects == found.together == ()
     assert "Several heads made hard" not in write_survey(found, tmp_path).read_text()
-    with pytest.raises(ArgumentError, match="one for each of the 2 tokens; got 1"):
+    with pytest.raises(ArgumentError, match="one entry for each of the 2 tokens; got 1"):
         survey_heads(hm.load_checkpoint("hardmax"), [3, 1], words="a")
 
 

@@ -1,4 +1,4 @@
-"""Trained transformers looked at: tables and pages about their heads."""
+"""Surveys of the heads of trained transformers, as tables and pages."""
 
 from hardmax._ground.public_names import attach
 

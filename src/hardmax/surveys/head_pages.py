@@ -1,4 +1,4 @@
-"""A survey of heads as files: a table in CSV and Parquet, and a page that needs no other file."""
+"""Write a survey of heads to files: a table in CSV and Parquet, and a self-contained page."""
 
 import csv
 import io
@@ -21,52 +21,54 @@ from hardmax.surveys.head_surveys import HeadSurvey
 from hardmax.typing import FloatArray
 
 _DRAWN = 3
-"""How many of the most and of the least tropical heads are drawn."""
+"""The number of most tropical heads drawn, and of least tropical ones."""
 _SIZE = 320
 _LABELLED = 0.02
-"""Cells that take a larger share of the window are labelled."""
+"""The smallest share of the window at which a cell is labelled."""
 _HUES = 11
 _MOST_DRAWN = 6000
-"""Planes with more cells are counted and not drawn."""
+"""The largest number of cells of a plane that is drawn."""
 
-# Column, heading, what it says, and whether it is certified; its null stands beside it.
+# Column, heading, explanation, and whether it is certified. Each map is shown next to its null.
 _MAPS = (
     (
         "distance",
         "Distance from hard routing",
-        "Median over tokens of a proved bound: how far the head's output is from the value of the "
-        "winning key, as a share of the largest such distance. 0 is hard attention.",
+        "Median over tokens of a proven bound on the distance between the head's output and the "
+        "value of the winning key, relative to the largest possible distance. 0 means hard "
+        "attention.",
         True,
     ),
     (
         "margin",
         "Margin",
-        "Median lead of the best key over the next, in units of the model's own temperature.",
+        "Median of the largest score minus the next, in units of the model's own temperature.",
         False,
     ),
     ("mass", "Weight of the winner", "Median of the largest attention weight.", False),
     (
         "sharp_share",
         "Tokens with a clear winner",
-        "Share of tokens whose winner certainly has more than 0.9 of the weight.",
+        "Share of tokens whose winner provably has an attention weight above 0.9.",
         True,
     ),
     (
         "sink_share",
         "Attention sink",
-        "Share of tokens won by the first key; which key wins is decided exactly.",
+        "Share of tokens for which the first key wins. The winner is determined exactly.",
         True,
     ),
     (
         "margin_without_sink",
         "Margin without the sink",
-        "Median margin over the tokens that the first key does not win; empty where it wins all.",
+        "Median margin over the tokens for which the first key does not win; empty if there are "
+        "none.",
         False,
     ),
     (
         "change",
         "Effect of making the head hard",
-        "Relative change of the model's output when this head alone attends to its best key only.",
+        "Relative change of the model's output if only this head attends only to its best key.",
         False,
     ),
 )
@@ -75,12 +77,12 @@ _MAPS = (
 def write_survey(survey: HeadSurvey, out: Path, title: str = "") -> Path:
     """Write `heads.csv`, `heads.parquet` and `heads.html` to a folder.
 
-    Where pyarrow is not installed there is no Parquet file.
+    Without pyarrow, no Parquet file is written.
 
     Args:
-        survey: What was found.
-        out: The folder, which is made if it is not there.
-        title: What the page is about; the model in a line if empty.
+        survey: The survey.
+        out: The folder; it is created if it does not exist.
+        title: The title of the page. The default is a description of the model.
 
     Returns:
         The path of the page.
@@ -114,20 +116,21 @@ def write_survey(survey: HeadSurvey, out: Path, title: str = "") -> Path:
 
 
 def survey_page(survey: HeadSurvey, title: str) -> str:
-    """Return the page as text."""
+    """Return the page of a survey as HTML."""
     style = files("hardmax.surveys").joinpath("heads.css").read_text(encoding="utf-8")
     body = [
         f"<header><h1>{escape(title)}</h1>{_lead(survey)}</header>",
         _certified_and_measured(survey),
         "<h2>Every head</h2>",
-        '<p class="small">Rows are layers, columns are heads. Beside each, on the same scale, '
-        "what Gaussian queries with the mean and covariance of the real ones give for the same "
-        "keys: only a difference between the two is a property of what the model asks.</p>",
+        '<p class="small">Rows are layers, and columns are heads. The second map of each pair, on '
+        "the same scale, shows the result for Gaussian queries with the mean and covariance of the "
+        "real queries, and the same keys. Only a difference between the two maps is a property of "
+        "the model's queries.</p>",
         *(_map_pair(survey, *entry) for entry in _MAPS if entry[0] in survey.table[0]),
         _winners(survey),
         _hardening(survey.together),
         _drawings(survey),
-        _ways(survey),
+        _token_paths(survey),
         "<h2>All numbers</h2>",
         _whole_table(survey),
     ]
@@ -138,13 +141,15 @@ def _lead(survey: HeadSurvey) -> str:
     pooled = survey.pooled
     model = survey.model.removeprefix("TransformerWeights(").removesuffix(")")
     listed = escape(", ".join(survey.assumed))
-    assumed = f'<p class="small">Assumed, as the files do not say: {listed}.</p>' if listed else ""
+    assumed = (
+        f'<p class="small">Assumed, because the files lack it: {listed}.</p>' if listed else ""
+    )
     shown = " ".join(f"<span>{escape(word) or '&nbsp;'}</span>" for word in survey.words)
     return (
         f'<p class="lead">{escape(model)}: {len(survey.summaries)} heads on a sequence of '
-        f"{len(survey.words)} tokens. Over all tokens of all heads the best key leads the next by "
-        f"{pooled['margin']:.2f} temperatures and has {pooled['mass']:.2f} of the weight "
-        f"(medians); Gaussian queries give {pooled['margin_null']:.2f} and "
+        f"{len(survey.words)} tokens. Over all tokens of all heads, the median margin is "
+        f"{pooled['margin']:.2f} temperatures, and the winner's median attention weight is "
+        f"{pooled['mass']:.2f}. Gaussian queries give {pooled['margin_null']:.2f} and "
         f"{pooled['mass_null']:.2f}.</p>{assumed}"
         f'<details class="text"><summary>the tokens</summary><p>{shown}</p></details>'
     )
@@ -155,19 +160,20 @@ def _certified_and_measured(survey: HeadSurvey) -> str:
     real = np.mean([found.n_extreme / found.n_keys for found in survey.summaries])
     null = np.mean([found.n_extreme_null / found.n_keys for found in survey.summaries])
     vacuous = (
-        f"In {d_k} dimensions this says nothing about the model: Gaussian keys do the same."
+        f"In {d_k} dimensions, this number says little about the model, because about as many "
+        "Gaussian keys can win."
         if abs(real - null) < 0.05
-        else "Gaussian keys differ, so this says something about the model."
+        else "The difference from Gaussian keys is a property of the model."
     )
     return (
-        '<div class="pair"><div><h4>Certified</h4><p>Which key wins for each token, the rank of '
-        "the keys, and which keys can win for some query, are exact about the numbers the forward "
-        "pass stored in float64. The distance from hard routing and the tokens with a clear winner "
-        f"are bounds, rounded outward. {real:.0%} of the keys can win for some query; of Gaussian "
-        f"keys {null:.0%}. {vacuous}</p></div>"
-        "<div><h4>Measured</h4><p>The forward pass itself, margins, weights, and what happens to "
-        "the output when heads are made hard, are computed in floats and hold for this one "
-        "sequence. The unit of margins is the temperature the model was trained at.</p></div></div>"
+        '<div class="pair"><div><h4>Certified</h4><p>The winning key of each token, the rank of '
+        "the keys, and the keys that can win for some query are exact for the float64 numbers that "
+        "the forward pass stored. The distance from hard routing and the share of tokens with a "
+        f"clear winner are bounds, rounded outward. {real:.0%} of the keys can win for some query, "
+        f"compared with {null:.0%} of Gaussian keys. {vacuous}</p></div>"
+        "<div><h4>Measured</h4><p>The forward pass, margins, weights, and the effect of making "
+        "heads hard on the output are computed in floats and hold for this sequence only. The unit "
+        "of margins is the temperature at which the model was trained.</p></div></div>"
     )
 
 
@@ -175,7 +181,7 @@ def _map_pair(survey: HeadSurvey, name: str, heading: str, said: str, certified:
     real, null = (_grid(survey, f"{name}{kind}") for kind in ("", "_null"))
     known = np.concatenate([real.ravel(), null.ravel()])
     known = known[~np.isnan(known)]
-    # A few heads far ahead would leave all others pale: they share the deepest colour.
+    # Outliers share the darkest colour; otherwise all other heads would be pale.
     top = float(np.quantile(known, 0.98) or known.max()) if len(known) else 0.0
     kind = "certified" if certified else "measured"
     return (
@@ -187,7 +193,7 @@ def _map_pair(survey: HeadSurvey, name: str, heading: str, said: str, certified:
 
 
 def _grid(survey: HeadSurvey, column: str) -> FloatArray:
-    """A column of the table by layer and head, nan where there is no such head."""
+    """Return a column of the table as an array by layer and head, nan where there is no head."""
     n_heads = max(layer.n_heads for layer in survey.layers)
     grid = np.full((len(survey.layers), n_heads), np.nan)
     for row in survey.table:
@@ -219,7 +225,7 @@ def _heat(value: float, top: float) -> str:
 
 
 def _short(value: float) -> str:
-    """Write a number in four places at most: `.82`, `1.05`, `12`."""
+    """Format a number briefly: `.82`, `1.05`, `12`."""
     if abs(value) >= 10.0:
         return f"{value:.0f}"
     text = f"{value:.2f}"
@@ -238,9 +244,9 @@ def _winners(survey: HeadSurvey) -> str:
     )
     return (
         '<p class="small">'
-        f"The rank of the keys is {full} (the heads have size {d_k}). The first key wins "
-        f"{sink:.0%} of all tokens of all heads. The margins farthest above those of Gaussian "
-        f"queries: {beyond}.</p>"
+        f"The rank of the keys is {full} (the head size is {d_k}). The first key wins for "
+        f"{sink:.0%} of all tokens of all heads. The margins that exceed those of Gaussian "
+        f"queries the most: {beyond}.</p>"
     )
 
 
@@ -258,9 +264,10 @@ def _hardening(together: Sequence[JointEffect]) -> str:
         rows.append(row)
     return (
         '<h2>Several heads made hard <span class="kind">measured</span></h2>'
-        '<p class="small">The sharpest heads, those with the largest median weight, attend to '
-        "their best key alone, all at once; beside them as many heads drawn at random. Change: of "
-        "the whole output, relative. Cosine: of the mean output over the tokens.</p>"
+        '<p class="small">The sharpest heads, which have the largest median weight, attend only to '
+        "their best keys, all at the same time. For comparison, the same number of heads is drawn "
+        "at random. Change: the relative change of the whole output. Cosine: the cosine between "
+        "the mean outputs over the tokens.</p>"
         f"{data_table(columns, rows)}"
     )
 
@@ -290,21 +297,21 @@ def _drawings(survey: HeadSurvey) -> str:
             parts.append(f'<h3>{heading}</h3><div class="cuts">{"".join(drawn)}</div>')
     is_plane = survey.layers[0].keys.shape[2] == 2
     where = (
-        "The heads have size 2, so this is all of their space of queries."
+        "The head size is 2, so each picture shows the whole query space."
         if is_plane
-        else "Each picture is a plane in the space of queries, through the three queries marked "
-        "with rings; dots are the shadows of the other queries on it, and need not lie in the cell "
-        "they fall on."
+        else "Each picture shows a plane in query space through three queries, marked with rings. "
+        "Dots are the orthogonal projections of the other queries, so a different key may win for "
+        "them than the label of the cell says."
     )
     return (
         '<h2>Power diagrams of real keys <span class="kind">exact</span></h2>'
-        f'<p class="small">{where} A cell is where one key of the sequence wins, labelled with its '
-        "token; the keys are those the last token sees. The shares that softmax mixes at the "
-        f"model's temperature are not drawn.</p>{''.join(parts)}"
+        f'<p class="small">{where} Each cell is labelled with the token whose key wins there; the '
+        "keys are those that the last token sees. The mixture that softmax computes at the model's "
+        f"temperature is not drawn.</p>{''.join(parts)}"
     )
 
 
-def _ways(survey: HeadSurvey) -> str:
+def _token_paths(survey: HeadSurvey) -> str:
     if not survey.slices:
         return ""
     parts = []
@@ -312,34 +319,37 @@ def _ways(survey: HeadSurvey) -> str:
         a, b, c = (escape(survey.words[token]) for token in found.tokens)
         what = "All layers" if found.is_whole else "The heads of the first layer"
         kept = (
-            "All heads are hard, the keys and values of the sequence are kept, and <strong>each "
-            "norm divides by the size it has at the reference</strong>. That changes the output by "
-            f"{found.drift:.0%} at most at the ends (measured); farther away it is not the model."
+            "All heads are hard, the keys and values of the sequence are fixed, and <strong>each "
+            "norm divides by its value at the starting point</strong>. At the ends of the path, "
+            f"this changes the output by at most {found.drift:.0%} (measured). Farther away, the "
+            "result does not describe the model."
             if found.is_whole
-            else "Its vector is what these heads read; the keys of the sequence are kept."
+            else "The vector that moves is the input of these heads; the keys of the sequence are "
+            "fixed."
         )
         far = f"{found.reach:.3g} of the way" if found.reach < 1.0 else "all the way"
         picture = _plane_picture(found.plane)
         drawn = f'<figure class="cut">{picture}</figure>' if picture else ""
         parts.append(
-            f"<h3>{what}</h3><p><code>{a}</code> moves {far} towards <code>{b}</code>. Cells on "
-            f"the path: {found.path.n_cells}; on the plane with <code>{c}</code>, as far to all "
-            f"four sides: {found.plane.n_cells}. {kept}</p>{drawn}"
+            f"<h3>{what}</h3><p>Moving <code>{a}</code> in a straight line {far} to "
+            f"<code>{b}</code> meets {found.path.n_cells} cells. The parallelogram around "
+            f"<code>{a}</code> that extends equally far towards and away from <code>{b}</code> and "
+            f"<code>{c}</code> contains {found.plane.n_cells}. {kept}</p>{drawn}"
         )
     return (
-        '<h2>One token\'s way through the model <span class="kind">exact</span></h2>'
-        '<p class="small">One token moves, everything else stays. A cell is where every head keeps '
-        "its key, and every unit its side.</p>" + "".join(parts)
+        '<h2>Cells along the path of one token <span class="kind">exact</span></h2>'
+        '<p class="small">One token moves, and the others stay fixed. In a cell, the winning key '
+        "of every head and the side of every unit do not change.</p>" + "".join(parts)
     )
 
 
 def _plane_picture(part: Partition) -> str:
-    """Draw the cells of a plane, if they are few; colours repeat and mean nothing."""
+    """Return a picture of the cells of a plane if there are few; colours repeat without meaning."""
     cells = part.cells
     if cells.vertices is None or cells.starts is None or part.n_found > _MOST_DRAWN:
         return ""
     low, high = cells.vertices.min(axis=0), cells.vertices.max(axis=0)
-    corners = _placed(cells.vertices, low, high - low)
+    corners = _to_picture(cells.vertices, low, high - low)
     polygons = "".join(
         f'<polygon class="c{i % _HUES}" points="'
         + " ".join(f"{x:.1f},{y:.1f}" for x, y in corners[begin:end].tolist())
@@ -349,20 +359,20 @@ def _plane_picture(part: Partition) -> str:
     return f'<svg class="fine" viewBox="0 0 {_SIZE} {_SIZE}" role="img">{polygons}</svg>'
 
 
-def _placed(points: FloatArray, low: FloatArray, extent: FloatArray) -> FloatArray:
-    """Points of a window as points of a picture, whose second axis points down."""
+def _to_picture(points: FloatArray, low: FloatArray, extent: FloatArray) -> FloatArray:
+    """Convert points of a window to points of a picture, whose second axis points down."""
     unit = (points - low) / extent
     return np.column_stack([unit[:, 0], 1.0 - unit[:, 1]]) * _SIZE
 
 
 def slice_picture(cut: HeadSlice, words: Sequence[str]) -> str:
-    """Draw a slice as SVG: cells, tokens of their keys, queries."""
+    """Return a slice as SVG: its cells, labelled with the tokens of the keys, and the queries."""
     low = np.asarray(cut.window.low)
     extent = np.asarray(cut.window.high) - low
 
     cells, labels = [], []
     for key, polygon in zip(cut.keys, cut.polygons, strict=True):
-        corners = _placed(polygon, low, extent)
+        corners = _to_picture(polygon, low, extent)
         listed = " ".join(f"{x:.1f},{y:.1f}" for x, y in corners)
         word = escape(words[key])
         cells.append(
@@ -372,7 +382,7 @@ def slice_picture(cut: HeadSlice, words: Sequence[str]) -> str:
         if area > _LABELLED * _SIZE**2:
             said = word if any(c.isalnum() for c in words[key]) else f"&ldquo;{word}&rdquo;"
             labels.append(f'<text x="{centre[0]:.1f}" y="{centre[1]:.1f}">{said}</text>')
-    shadows = _placed(cut.queries, low, extent)
+    shadows = _to_picture(cut.queries, low, extent)
     dots = [
         f'<circle class="{"ring" if i in cut.tokens else "dot"}" cx="{x:.1f}" cy="{y:.1f}" '
         f'r="{5 if i in cut.tokens else 2}"><title>{escape(words[i])}</title></circle>'
@@ -386,7 +396,7 @@ def slice_picture(cut: HeadSlice, words: Sequence[str]) -> str:
 
 
 def _centroid(corners: FloatArray) -> tuple[float, FloatArray]:
-    """Area and centre of a convex polygon."""
+    """Return the area and the centroid of a convex polygon."""
     first = corners[0]
     one, other = corners[1:-1] - first, corners[2:] - first
     areas = np.abs(one[:, 0] * other[:, 1] - one[:, 1] * other[:, 0]) / 2
@@ -401,6 +411,6 @@ def _whole_table(survey: HeadSurvey) -> str:
     columns = [name.replace("_null", " (Gaussian)") for name in rows[0]]
     table = data_table(columns, [list(row.values()) for row in rows], most=len(rows))
     return (
-        f"<details><summary>{len(rows)} heads, also in heads.csv and heads.parquet</summary>"
+        f"<details><summary>{len(rows)} heads (also in heads.csv and heads.parquet)</summary>"
         f"{table}</details>"
     )

@@ -1,9 +1,10 @@
 r"""Power diagrams of a trained head on a plane through real queries.
 
-With a free query $q$ and no bias the cells of a head are cones. On the plane $q_0 + t_1 u + t_2 v$
-key $j$ scores $\langle k_j, q_0\rangle + t_1\langle k_j, u\rangle + t_2\langle k_j, v\rangle$: a
-power diagram of the sites $(\langle k_j, u\rangle, \langle k_j, v\rangle)$, composed here without
-rounding from the stored $q_0$, $u$ and $v$.
+For an arbitrary query $q$ and no bias, the cells of a head are cones. On the plane
+$q_0 + t_1 u + t_2 v$, the score of key $j$ is
+$\langle k_j, q_0\rangle + t_1\langle k_j, u\rangle + t_2\langle k_j, v\rangle$. The cells form a
+power diagram of the sites $(\langle k_j, u\rangle, \langle k_j, v\rangle)$, which is composed here
+without rounding from the stored $q_0$, $u$ and $v$.
 """
 
 from dataclasses import dataclass
@@ -17,23 +18,23 @@ from hardmax.tropical.diagrams.power_diagrams import PowerDiagram
 from hardmax.typing import FloatArray
 
 _AROUND = 0.25
-"""How much of the extent of the queries is shown around them."""
+"""The margin around the queries, as a fraction of their extent."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class HeadSlice:
-    r"""The cells of a head on a plane in the space of queries.
+    r"""The cells of a head on a plane in query space.
 
     Attributes:
-        origin: The $q_0$, shape `(d_k,)`.
-        directions: The $u$ and $v$, shape `(2, d_k)`; of length 1 and orthogonal, up to rounding.
-        tokens: The three tokens whose queries span the plane; empty if the plane is all of the
-            space of queries.
-        queries: The queries of all tokens on the plane, or their shadows on it, shape `(n, 2)`.
-        window: What is shown.
-        diagram: The diagram on the plane.
+        origin: The point $q_0$, shape `(d_k,)`.
+        directions: The directions $u$ and $v$, shape `(2, d_k)`, orthonormal up to rounding.
+        tokens: The three tokens whose queries span the plane; empty if the plane is the whole query
+            space.
+        queries: The orthogonal projections of all queries onto the plane, shape `(n, 2)`.
+        window: The part of the plane to show.
+        diagram: The power diagram on the plane.
         keys: The keys whose cells meet the window, in order.
-        polygons: Their cells in the window, the corners rounded.
+        polygons: The cells of these keys in the window, with rounded corners.
 
     Examples:
         >>> rng = np.random.default_rng(0)
@@ -57,9 +58,9 @@ class HeadSlice:
 
 
 def query_slice(arrays: HeadArrays, head: int) -> HeadSlice:
-    """Cut the cells of a head along a plane through three of its queries.
+    """Return the cells of a head on a plane through three of its queries.
 
-    The three are the two that are farthest apart, and the one farthest from the line through them.
+    These are the two queries farthest apart, and the query farthest from the line through them.
     For heads of size 2 the plane is all of the space of queries. The keys are those that the last
     token sees.
 
@@ -81,7 +82,7 @@ def query_slice(arrays: HeadArrays, head: int) -> HeadSlice:
         origin, directions = np.zeros(2), np.eye(2)
         shadows = queries
     else:
-        tokens, directions = _spanning(queries)
+        tokens, directions = _choose_plane(queries)
         origin = queries[tokens[0]]
         shadows = (queries - origin) @ directions.T
     shown = shadows[list(tokens)] if tokens else shadows
@@ -100,20 +101,20 @@ def query_slice(arrays: HeadArrays, head: int) -> HeadSlice:
     )
 
 
-def _spanning(queries: FloatArray) -> tuple[tuple[int, ...], FloatArray]:
-    """Three tokens far apart, and orthogonal directions of the plane through their queries."""
+def _choose_plane(queries: FloatArray) -> tuple[tuple[int, ...], FloatArray]:
+    """Return three tokens far apart, and orthonormal directions of the plane of their queries."""
     apart = ((queries[:, None] - queries) ** 2).sum(axis=2)
     first, second = (int(i) for i in np.unravel_index(apart.argmax(), apart.shape))
     moved = queries - queries[first]
-    along = _unit(moved[second], np.zeros_like(moved[:0]))
+    along = _normalize(moved[second], np.zeros_like(moved[:0]))
     beside = moved - np.outer(moved @ along, along)
     third = int((beside**2).sum(axis=1).argmax())
-    across = _unit(beside[third], along[None])
+    across = _normalize(beside[third], along[None])
     return (first, second, third), np.array([along, across])
 
 
-def _unit(vector: FloatArray, others: FloatArray) -> FloatArray:
-    """A vector at length 1; if it is 0, an axis made orthogonal to others, 0 if there is none."""
+def _normalize(vector: FloatArray, others: FloatArray) -> FloatArray:
+    """Normalize a vector orthogonal to others; if it is 0, use an axis, or 0 if there is none."""
     candidates = [vector, *np.eye(len(vector))]
     for candidate in candidates:
         rest = candidate - (candidate @ others.T) @ others
@@ -124,7 +125,7 @@ def _unit(vector: FloatArray, others: FloatArray) -> FloatArray:
 
 
 def _window(points: FloatArray) -> Box:
-    """A square around points, with some space."""
+    """Return a square that contains points and a margin."""
     low, high = points.min(axis=0), points.max(axis=0)
     half = (high - low).max() * (0.5 + _AROUND) or 1.0
     centre = (low + high) / 2

@@ -1,4 +1,4 @@
-"""Every head of a trained transformer on one sequence: counts, margins, certificates, effects."""
+"""Survey every head of a trained transformer on one sequence: margins, certificates, effects."""
 
 import os
 from collections.abc import Sequence
@@ -28,18 +28,21 @@ _COUNTS = (1, 2, 5, 10, 20, 50, 100, 200, 500)
 
 @dataclass(frozen=True, eq=False, repr=False)
 class HeadSurvey:
-    """What was found about the heads of a transformer on one sequence.
+    """The properties of the heads of a transformer on one sequence.
 
     Attributes:
-        model: The model, in a line.
-        words: What each token stands for.
+        model: A one-line description of the model.
+        words: The text of each token.
         layers: The queries, keys and values of the layers.
-        summaries: Each head as it is, layer by layer.
-        effects: Each head made hard alone, in the same order; empty if that was not asked for.
-        together: The sharpest heads made hard together, more and more of them; empty likewise.
-        slices: The cells of one token's way through the model.
-        pooled: Medians over all rows of all heads: `margin`, `mass`, and the same with `_null`.
-        assumed: What the files of the model do not say.
+        summaries: A summary of each head, layer by layer.
+        effects: The effect of making each head hard on its own, in the same order; empty if the
+            effects were not computed.
+        together: The effects of making increasing numbers of the sharpest heads hard together;
+            empty if the effects were not computed.
+        slices: The cells along the path of one token.
+        pooled: Medians over all rows of all heads: `margin` and `mass`, and the same names with
+            the suffix `_null` for Gaussian queries.
+        assumed: The settings assumed because the model files lack them.
 
     Examples:
         >>> from hardmax import load_checkpoint
@@ -65,7 +68,7 @@ class HeadSurvey:
 
     @property
     def table(self) -> list[dict[str, Any]]:
-        """One row for each head: what `HeadSummary` and, where there is one, `HeadEffect` say."""
+        """One row per head, with the fields of `HeadSummary` and, if computed, of `HeadEffect`."""
         rows = [asdict(summary) for summary in self.summaries]
         for row, effect in zip(rows, self.effects, strict=False):
             row.update(asdict(effect))
@@ -73,7 +76,7 @@ class HeadSurvey:
 
     @property
     def sharpest(self) -> list[tuple[int, int]]:
-        """The heads as `(layer, head)`, those with the largest median weight first."""
+        """The heads as `(layer, head)` in decreasing order of the median weight."""
         order = sorted(self.summaries, key=lambda found: -found.mass)
         return [(found.layer, found.head) for found in order]
 
@@ -88,16 +91,17 @@ def survey_heads(
     with_effects: bool = True,
     seed: int = 0,
 ) -> HeadSurvey:
-    """Look at every head of every layer on one sequence.
+    """Survey every head of every layer on one sequence.
 
     Args:
-        model: A checkpoint, or what `load_checkpoint` loads as one.
-        tokens: The tokens.
-        vectors: In place of tokens what enters the first layer.
-        token_types: Their types.
-        words: What each token stands for; its number if None.
-        with_effects: Whether heads are made hard, which runs the model three times for each.
-        seed: Of the Gaussian queries and keys, and of heads drawn at random.
+        model: A checkpoint, or any argument of `load_checkpoint`.
+        tokens: The token ids.
+        vectors: The input of the first layer, instead of tokens.
+        token_types: The types of the tokens.
+        words: The text of each token. The default is the token id.
+        with_effects: Whether to measure the effects of making heads hard, which takes three runs of
+            the model per head.
+        seed: The seed of the Gaussian queries and keys, and of the random heads.
 
     Examples:
         >>> from hardmax import load_checkpoint
@@ -112,10 +116,12 @@ def survey_heads(
     if words is None and tokens is not None:
         shown = tuple(str(number) for number in np.asarray(tokens).tolist())
     if len(shown) != n:
-        raise ArgumentError(f"`words` must be one for each of the {n} tokens; got {len(shown)}.")
+        raise ArgumentError(
+            f"`words` must have one entry for each of the {n} tokens; got {len(shown)}."
+        )
     layers = head_arrays(weights, ran)
     summaries = analyze_heads(layers, seed=seed)
-    slices, pooled = token_slices(weights, ran), _pooled(layers, seed)
+    slices, pooled = token_slices(weights, ran), _pool_medians(layers, seed)
     found = HeadSurvey(
         repr(weights), shown, layers, summaries, (), (), slices, pooled, weights.assumed
     )
@@ -128,7 +134,7 @@ def survey_heads(
     return replace(found, effects=effects, together=together)
 
 
-def _pooled(layers: Sequence[HeadArrays], seed: int) -> dict[str, float]:
+def _pool_medians(layers: Sequence[HeadArrays], seed: int) -> dict[str, float]:
     margins: dict[str, list[FloatArray]] = {"": [], "_null": []}
     masses: dict[str, list[FloatArray]] = {"": [], "_null": []}
     for number, layer in enumerate(layers):

@@ -1,4 +1,4 @@
-"""The cells of one token's way through a trained transformer, on a path and a plane."""
+"""The cells of a trained transformer as one token moves, on a path and on a plane."""
 
 from dataclasses import dataclass
 
@@ -27,20 +27,21 @@ _WINDOW = Box(np.full(2, -1.0), np.full(2, 1.0))
 
 @dataclass(frozen=True, eq=False, repr=False)
 class TokenSlice:
-    """One token moves, everything else stays.
+    """The cells that one token crosses while everything else stays fixed.
 
     Attributes:
-        is_whole: Whether all layers are counted (`models.frozen_network`), or the heads of the
-            first one (`models.attention_network`).
-        tokens: The token that moves, and the two it moves towards.
-        reach: How far, as a share of the way to each of the two. It is 1 for the heads of the first
-            layer; for all layers it is halved until the frozen norms change the output by at most
-            a tenth.
-        drift: By how much they do, relative, at most, measured at the four ends of the two ways,
-            forth and back; 0 for the heads of the first layer, where no norm is frozen.
-        path: The cells on the straight path towards the first of the two.
-        plane: The cells on the plane, the token in the middle, as far as its reach to both sides;
-            the search stops at 60 000.
+        is_whole: Whether the cells are those of all layers (`models.frozen_network`), or only of
+            the heads of the first layer (`models.attention_network`).
+        tokens: The token that moves, and the two tokens that it moves towards.
+        reach: The distance moved, as a fraction of the distance to each of the two tokens. It is 1
+            for the heads of the first layer. For all layers, it is halved until the frozen norms
+            change the output by at most a tenth.
+        drift: The largest relative change of the output by the frozen norms, measured at the ends
+            of the moves towards and away from both tokens. It is 0 for the heads of the first
+            layer, where no norm is frozen.
+        path: The cells on the straight path towards the first of the two tokens.
+        plane: The cells on the plane spanned by the two moves, up to `reach` in both directions,
+            with the token in the middle. The search stops at 60 000 cells.
 
     Examples:
         >>> from hardmax import load_checkpoint
@@ -62,16 +63,17 @@ class TokenSlice:
 
 
 def token_slices(model: TransformerWeights, activations: Activations) -> tuple[TokenSlice, ...]:
-    """Count the cells of a token's way: through the first heads, and if it is ReLU through all.
+    """Return the cells that a moving token crosses in the first heads and, for ReLU, in all layers.
 
-    The token is the last one of a causal model, which no other sees, and else the first. All layers
-    are counted with hard heads, keys and values of the model with hard heads, and frozen norms. The
-    other two tokens are the one farthest from it, and the one farthest from the line through both.
+    The token that moves is the last token of a causal model, which no other token sees, and the
+    first token otherwise. The slice of all layers uses hard heads, the keys and values of the model
+    with hard heads, and frozen norms. The other two tokens are the token farthest from the moving
+    one, and the token farthest from the line through both.
 
     Returns:
-        One or two slices; none if the vectors of the tokens span no plane, or queries have norms of
-        their own, and so walls are no planes. All layers are left out
-        if frozen norms do not hold even beside the token, as on a wall.
+        One or two slices. There are none if the vectors of the tokens span no plane, or if queries
+        are normalized, so that walls are not planes. The slice of all layers is omitted if the
+        frozen norms are inaccurate even next to the token, for example on a wall.
 
     Examples:
         >>> from hardmax import load_checkpoint
@@ -83,11 +85,11 @@ def token_slices(model: TransformerWeights, activations: Activations) -> tuple[T
     is_causal = model.layers[0].attention.is_causal
     position = len(activations.embedded) - 1 if is_causal else 0
     read = activations.layers[0].inputs
-    chosen = _towards(read, position)
+    chosen = _choose_targets(read, position)
     if chosen is None or model.layers[0].attention.query_norm is not None:
         return ()
     network = attention_network(model, activations, 0, position)
-    found = [_slice(network, read, chosen, reach=1.0, drift=0.0, is_whole=False)]
+    found = [_find_cells(network, read, chosen, reach=1.0, drift=0.0, is_whole=False)]
     if any(
         layer.mlp.activation != "relu" or layer.mlp.gate or layer.is_parallel
         for layer in model.layers
@@ -97,7 +99,7 @@ def token_slices(model: TransformerWeights, activations: Activations) -> tuple[T
         (i, h) for i, layer in enumerate(model.layers) for h in range(layer.attention.n_heads)
     ]
     hard = run_transformer(model, vectors=activations.embedded, hard=everywhere)
-    chosen = _towards(hard.embedded, position)
+    chosen = _choose_targets(hard.embedded, position)
     if chosen is None:
         return tuple(found)
     network = frozen_network(model, hard, position)
@@ -109,13 +111,13 @@ def token_slices(model: TransformerWeights, activations: Activations) -> tuple[T
         drift = float((gaps / np.linalg.norm(true, axis=1)).max())
         if drift <= _MOST_DRIFT:
             rows, far = hard.embedded, float(reach)
-            found.append(_slice(network, rows, chosen, reach=far, drift=drift, is_whole=True))
+            found.append(_find_cells(network, rows, chosen, reach=far, drift=drift, is_whole=True))
             break
     return tuple(found)
 
 
-def _towards(rows: FloatArray, position: int) -> tuple[int, int, int] | None:
-    """A token, the one farthest from it, and the one farthest from the line through both."""
+def _choose_targets(rows: FloatArray, position: int) -> tuple[int, int, int] | None:
+    """Return a token, the token farthest from it, and the token farthest from their line."""
     moved = rows - rows[position]
     second = int((moved**2).sum(axis=1).argmax())
     length = moved[second] @ moved[second]
@@ -127,7 +129,7 @@ def _towards(rows: FloatArray, position: int) -> tuple[int, int, int] | None:
     return (position, second, third) if spans else None
 
 
-def _slice(
+def _find_cells(
     network: ArgmaxNetwork,
     rows: FloatArray,
     tokens: tuple[int, int, int],
