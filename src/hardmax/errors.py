@@ -112,8 +112,8 @@ class IncompleteError(ArgumentError):
         >>> hm.enumerate_regions(net, hm.Box([-1, -1], [1, 1]), max_cells=2).certificate()
         Traceback (most recent call last):
             ...
-        hardmax.errors.IncompleteError: `certificate` needs all cells; this search was stopped
-        early and found 2 of them, which is what `n_found` says.
+        hardmax.errors.IncompleteError: `certificate` needs all cells, but the search was
+        stopped early and `n_found` is 2. Search again without a limit.
     """
 
 

@@ -278,7 +278,7 @@ def test_an_onnx_file_with_a_skip_connection_is_read_as_a_graph(tmp_path):
     assert "engine graph" in drawn.stdout
     assert ">largest<" in (tmp_path / "path.svg").read_text()
     unbounded = CliRunner().invoke(app, ["regions", str(path), "--domain", "space:2"])
-    assert "`--domain` must be bounded for a network of this kind" in str(unbounded.exception)
+    assert "`--domain` must be bounded for a GraphNetwork" in str(unbounded.exception)
 
 
 def test_every_kind_of_domain_is_read(tmp_path):
@@ -300,7 +300,7 @@ def test_every_kind_of_domain_is_read(tmp_path):
             "`--domain` must be a domain, such as 'box:-1,1^2'. In 'box:1,-1'",
         ),
         (["--domain", "cube"], "got 'cube'"),
-        (["--domain", "box:-1,1^3"], "`--domain` must lie in R^2"),
+        (["--domain", "box:-1,1^3"], "`--domain` must lie in the input space"),
         (["--domain", SQUARE, "--max-cells", "-1"], "`--max-cells` must be at least 0"),
         (["--domain", SQUARE, "--max-seconds", "-1"], "`--max-seconds` must be at least 0"),
         (["--domain", SQUARE, "--count", "--plot", "x.png"], "`--count` stores no cells"),

@@ -68,9 +68,9 @@ def test_an_error_in_integers_is_raised(monkeypatch):
 def test_an_unbounded_domain_is_refused():
     net = residual_network(Numbers(1, are_integers=False))
     direction = np.eye(16)[:1]
-    with pytest.raises(ArgumentError, match="must be bounded for a network of this kind"):
+    with pytest.raises(ArgumentError, match="must be bounded for a GraphNetwork"):
         hm.enumerate_regions(net, hm.Slice(np.zeros(16), direction, hm.WholeSpace(1)))
-    with pytest.raises(ArgumentError, match="must be bounded for a network of this kind"):
+    with pytest.raises(ArgumentError, match="must be bounded for a GraphNetwork"):
         hm.enumerate_regions(net, hm.Slice(np.zeros(16), np.eye(16)[:2], hm.WholeSpace(2)))
 
 

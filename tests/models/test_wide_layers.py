@@ -395,6 +395,6 @@ def test_a_walk_gives_back_what_was_taken_down(rows, cut):
 
 @pytest.mark.parametrize("rows", [[[1.0], [-1.0]], [[2.0], [-3.0]]])
 def test_a_point_on_a_line_has_no_interior(rows):
-    with pytest.raises(ArgumentError, match="`domain` must have an interior"):
+    with pytest.raises(ArgumentError, match="`domain` must have nonempty interior"):
         charted(Polytope(np.array(rows), np.zeros(2)), 1)
     assert charted(Polytope(np.array(rows), np.array([1.0, 0.0])), 1).dim == 1

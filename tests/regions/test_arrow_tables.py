@@ -56,9 +56,9 @@ def test_a_file_of_another_model_or_domain_is_refused(tmp_path):
     pytest.importorskip("pyarrow")
     save_partition(enumerate_regions(NET, BOX), tmp_path / "cells.parquet")
     other = ReluNetwork([np.eye(2), np.ones((2, 1))])
-    with pytest.raises(RecordFormatError, match="this model"):
+    with pytest.raises(RecordFormatError, match="belongs to a different model"):
         load_partition(tmp_path / "cells.parquet", other, BOX)
-    with pytest.raises(RecordFormatError, match="this domain"):
+    with pytest.raises(RecordFormatError, match="belongs to a different domain"):
         load_partition(tmp_path / "cells.parquet", NET, WholeSpace(2))
 
 
@@ -118,7 +118,7 @@ def test_a_file_of_before_is_read_if_model_and_domain_are_given():
     )
     old = table.replace_schema_metadata({b"hardmax": json.dumps(header)})
     assert from_arrow(old, NET, BOX).n_cells == table.num_rows
-    with pytest.raises(RecordFormatError, match="give both"):
+    with pytest.raises(RecordFormatError, match="Pass both"):
         from_arrow(old, NET)
 
 
@@ -128,7 +128,7 @@ def test_another_model_than_the_fingerprint_says_is_refused():
     other = to_arrow(enumerate_regions(ReluNetwork([-NET.weights[0], np.ones((3, 2))]), BOX))
     name = b"hardmax.model"
     swapped = {**table.schema.metadata, name: other.schema.metadata[name]}
-    with pytest.raises(RecordFormatError, match="this model"):
+    with pytest.raises(RecordFormatError, match="belongs to a different model"):
         from_arrow(table.replace_schema_metadata(swapped))
     for wrong in (b"", b"?", b"AAAA"):
         with pytest.raises(RecordFormatError):
@@ -148,7 +148,7 @@ def test_metadata_of_any_kind_are_refused(header, tmp_path):
     table = to_arrow(enumerate_regions(NET, BOX))
     forged = table.replace_schema_metadata({**table.schema.metadata, b"hardmax": header})
     pq.write_table(forged, tmp_path / "cells.parquet")
-    with pytest.raises(RecordFormatError, match=r"cells\.parquet: `t.*must be"):
+    with pytest.raises(RecordFormatError, match=r"cells\.parquet: `t.*(must|does not)"):
         load_partition(tmp_path / "cells.parquet")
 
 
@@ -185,7 +185,7 @@ def test_a_header_with_other_types_is_refused(changes):
     pytest.importorskip("pyarrow")
     table = to_arrow(enumerate_regions(NET, BOX))
     assert from_arrow(_with_header(table)).n_cells == table.num_rows
-    with pytest.raises(RecordFormatError, match="`table` must"):
+    with pytest.raises(RecordFormatError, match=r"`table` (must|does not|belongs|was)"):
         from_arrow(_with_header(table, **changes))
 
 
@@ -279,7 +279,7 @@ def test_a_changed_column_is_refused(domain, change):
     for name in table.column_names:
         changed = _changed(table, name, lambda entries: change([int(x) for x in entries]))
         if not changed.equals(table):
-            with pytest.raises(RecordFormatError, match="`table` must"):
+            with pytest.raises(RecordFormatError, match=r"`table` (must|does not|belongs|was)"):
                 from_arrow(changed, NET, domain)
 
 
@@ -288,7 +288,7 @@ def test_rows_left_out_or_moved_are_refused():
     table = to_arrow(enumerate_regions(NET, BOX))
     backwards = list(range(table.num_rows))[::-1]
     for other in (table.slice(0, 2), table.slice(1), table.take(backwards)):
-        with pytest.raises(RecordFormatError, match="it was changed"):
+        with pytest.raises(RecordFormatError, match="was modified after it was written"):
             from_arrow(other, NET, BOX)
 
 
@@ -307,7 +307,7 @@ def test_a_changed_header_is_refused(field, value):
     table = to_arrow(enumerate_regions(NET, BOX, max_cells=3))
     header = {**json.loads(table.schema.metadata[b"hardmax"]), field: value}
     changed = table.replace_schema_metadata({b"hardmax": json.dumps(header)})
-    with pytest.raises(RecordFormatError, match="`table` must"):
+    with pytest.raises(RecordFormatError, match=r"`table` (must|does not|belongs|was)"):
         from_arrow(changed, NET, BOX)
 
 
@@ -349,7 +349,7 @@ def test_changed_facets_are_refused():
     table = to_arrow(enumerate_regions(model, domain))
     for name in ("facets", "ties", "blurs"):
         changed = _changed(table, name, lambda entries: [*entries[2:], *entries[:2], 1])
-        with pytest.raises(RecordFormatError, match="`table` must"):
+        with pytest.raises(RecordFormatError, match=r"`table` (must|does not|belongs|was)"):
             from_arrow(changed, model, domain)
 
 
@@ -378,7 +378,7 @@ def test_forged_places_are_refused_before_compiled_code_sees_them(name, column, 
     assert len(array)
     array[0, column] = value
     arrays[name] = array, arrays[name][1]
-    with pytest.raises(RecordFormatError, match="`table` must hold what was written"):
+    with pytest.raises(RecordFormatError, match="`table` was modified after"):
         _forged(table, header, arrays, renewed=False, model=model, domain=domain)
     with pytest.raises(RecordFormatError, match="of the model"):
         _forged(table, header, arrays, renewed=True, model=model, domain=domain)
@@ -474,7 +474,7 @@ def test_forged_columns_are_refused_when_they_are_read(change, dim):
         for name, parts in arrow_tables._read_arrays(table, header).items()
     }
     change(header, arrays)
-    with pytest.raises(RecordFormatError, match="`table` must"):
+    with pytest.raises(RecordFormatError, match=r"`table` (must|does not|belongs|was)"):
         _forged(
             table, header, arrays, renewed=True, model=model, domain=Box([-2.0] * dim, [2.0] * dim)
         )

@@ -84,7 +84,7 @@ def test_a_table_needs_no_pyarrow(tmp_path, monkeypatch):
 def test_what_has_no_cells_is_refused_and_a_table_is_not_read_back(tmp_path):
     model = gaussian_relu(1, [2, 3, 1])
     counted = hm.enumerate_regions(model, SQUARE, count_only=True)
-    with pytest.raises(ArgumentError, match="only counted"):
+    with pytest.raises(ArgumentError, match="counted but not stored"):
         hm.save_partition(counted, tmp_path / "cells.csv")
     with pytest.raises(DtypeError, match="`partition` must be a Partition; got ReluNetwork"):
         hm.save_partition(model, tmp_path / "cells.csv")

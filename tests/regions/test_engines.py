@@ -203,7 +203,7 @@ def test_counting_only_stores_nothing_and_counts_the_same(dim):
     model = gaussian_relu(2, [dim, 5, 4])
     part = enumerate_regions(model, WholeSpace(dim), count_only=True)
     assert part.n_cells == enumerate_regions(model, WholeSpace(dim)).n_cells
-    with pytest.raises(ArgumentError, match="`count_only` must be False"):
+    with pytest.raises(ArgumentError, match="counted but not stored"):
         part.signatures
 
 
@@ -213,11 +213,11 @@ def test_what_is_no_model_or_no_domain_is_refused():
         enumerate_regions(3, WholeSpace(2))
     with pytest.raises(DtypeError, match="`domain` must be a Box"):
         enumerate_regions(model, [[0, 0], [1, 1]])
-    with pytest.raises(ArgumentError, match=r"`domain` must lie in R\^2"):
+    with pytest.raises(ArgumentError, match="`domain` must lie in the input space"):
         enumerate_regions(model, WholeSpace(3))
-    with pytest.raises(ArgumentError, match="`domain` must have an interior"):
+    with pytest.raises(ArgumentError, match="`domain` must have nonempty interior"):
         enumerate_regions(model, Polytope([[1, 0], [-1, 0]], [0, 0]))
-    with pytest.raises(ArgumentError, match="`domain` must have an interior"):
+    with pytest.raises(ArgumentError, match="`domain` must have nonempty interior"):
         enumerate_regions(model, Polytope([[0, 0]], [-1]))
     with pytest.raises(ArgumentError, match="`max_cells` must be at least 0"):
         enumerate_regions(model, WholeSpace(2), max_cells=-1)

@@ -155,7 +155,7 @@ def test_rounded_forms_are_within_their_radii(entries, denominator):
 def test_a_plane_is_no_line():
     with pytest.raises(ArgumentError, match="`domain` must have dimension 1; got 2"):
         lines.explore(gaussian_relu(1, [2, 3]).network, WholeSpace(2))
-    with pytest.raises(ArgumentError, match="`breakpoints` needs a domain of dimension 1"):
+    with pytest.raises(ArgumentError, match="`breakpoints` requires a domain of dimension 1"):
         enumerate_regions(gaussian_relu(1, [2, 3]), WholeSpace(2)).breakpoints
 
 

@@ -143,9 +143,9 @@ def test_slices_segments_and_polytopes_are_sampled_in_their_coordinates():
 
 def test_an_unbounded_domain_needs_a_law():
     model = gaussian_relu(5, [2, 6])
-    with pytest.raises(ArgumentError, match="`law` must be given on an unbounded domain"):
+    with pytest.raises(ArgumentError, match="`law` is required for an unbounded domain"):
         sample_regions(model, WholeSpace(2), 10, 0)
-    with pytest.raises(ArgumentError, match="`law` must be given on an unbounded domain"):
+    with pytest.raises(ArgumentError, match="`law` is required for an unbounded domain"):
         sample_regions(model, Line([0, 0], [1, 1]), 10, 0)
     law = lambda generator, n: generator.normal(size=(n, 2)) * 5  # noqa: E731
     sampled = sample_regions(model, WholeSpace(2), 2000, 0, law=law)
@@ -166,7 +166,7 @@ def test_bad_arguments_are_refused():
         sample_regions(model, SQUARE, 1, -1)
     with pytest.raises(ArgumentError, match="`confidence` must be below 1"):
         sample_regions(model, SQUARE, 1, 0, confidence=1.0)
-    with pytest.raises(DtypeError, match="`law` must be callable"):
+    with pytest.raises(DtypeError, match="`law` must be a function"):
         sample_regions(model, SQUARE, 1, 0, law=3)
     with pytest.raises(ShapeMismatchError, match="`law` must have shape"):
         sample_regions(model, SQUARE, 1, 0, law=lambda generator, n: np.zeros((n, 3)))

@@ -453,11 +453,11 @@ def test_bad_domains_and_limits_are_refused():
     network = integer_relu(0, [3, 2, 1]).network
     with pytest.raises(ArgumentError, match="`domain` must lie in"):
         explore(network, cube(2))
-    with pytest.raises(ArgumentError, match="`domain` must have an interior"):
+    with pytest.raises(ArgumentError, match="`domain` must have nonempty interior"):
         explore(network, Polytope([[1.0, 0, 0], [-1.0, 0, 0]], [0.0, 0.0]))
     with pytest.raises(ArgumentError, match="`max_cells`"):
         explore(network, cube(3), max_cells=-1)
     with pytest.raises(ArgumentError, match="`max_seconds`"):
         explore(network, cube(3), max_seconds=-1.0)
-    with pytest.raises(ArgumentError, match="`domain` must have at most 7"):
+    with pytest.raises(ArgumentError, match="`domain` must have dimension at most 7"):
         explore(integer_relu(0, [9, 2, 1]).network, cube(9))

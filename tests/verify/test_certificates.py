@@ -113,7 +113,7 @@ def test_refusals_notice_each_missing_cell(model):
 
 @pytest.mark.parametrize("kind", ["tiling", "refusals"])
 def test_an_empty_cell_has_no_certificate(kind):
-    with pytest.raises(ArgumentError, match="`signatures` must list cells with interior"):
+    with pytest.raises(ArgumentError, match="`signatures` must list cells with nonempty interior"):
         make_certificate(STRIPES, LINE, [*INTERVALS, [0, 1]], kind=kind)
 
 
@@ -122,7 +122,7 @@ def test_a_name_that_is_not_canonical_has_no_certificate(kind):
     model = tied_values()
     cells = [list(cell) for cell in true_signatures(model, SQUARE)]
     cells[0][0] = 1
-    with pytest.raises(ArgumentError, match="by the first of coinciding forms"):
+    with pytest.raises(ArgumentError, match="the first of several coinciding forms"):
         make_certificate(model, SQUARE, cells, kind=kind)
 
 
@@ -131,17 +131,23 @@ def test_a_name_that_is_not_canonical_has_no_certificate(kind):
     [
         ({"model": 3}, "`model` must be a model"),
         ({"domain": "square"}, "`domain` must be"),
-        ({"domain": SQUARE}, "`domain` must lie in R"),
-        ({"signatures": [[0, 0], [0, 0]]}, "must list a cell once"),
-        ({"signatures": [[0, 2]]}, "must hold indices below 2 in column 1; got 2 in row 0"),
-        ({"signatures": [[0, -1]]}, "must hold indices"),
+        ({"domain": SQUARE}, "`domain` must lie in the input space"),
+        ({"signatures": [[0, 0], [0, 0]]}, "must list each cell once"),
+        ({"signatures": [[0, 2]]}, "must contain indices from 0 to 1 in column 1; got 2 in row 0"),
+        ({"signatures": [[0, -1]]}, "must contain indices"),
         ({"signatures": [[0]]}, "`signatures` must have shape"),
         ({"signatures": np.zeros((0, 2), int)}, "`signatures`"),
         ({"signatures": [[0.5, 0.5]]}, "`signatures` must hold integers"),
         ({"witnesses": [[1.0]]}, "`witnesses` must have shape"),
         ({"witnesses": [[np.nan]] * 3}, "`witnesses`"),
-        ({"witnesses": np.array([[1]] * 3, dtype=object)}, "`witnesses` must hold integers"),
-        ({"witnesses": np.array([[0.5, 1]] * 3, dtype=object)}, "`witnesses` must hold integers"),
+        (
+            {"witnesses": np.array([[1]] * 3, dtype=object)},
+            "`witnesses` .* must contain Python integers",
+        ),
+        (
+            {"witnesses": np.array([[0.5, 1]] * 3, dtype=object)},
+            "`witnesses` .* must contain Python integers",
+        ),
         ({"kind": "area"}, "`kind` must be"),
     ],
 )
@@ -235,7 +241,7 @@ def test_a_binary_file_is_refused(tmp_path):
 def test_a_damaged_file_is_named(tmp_path):
     for text in ("{", "[" * 600 + "]" * 600, json.dumps({**written(), "model": 7})):
         (tmp_path / "cells.json").write_text(text)
-        with pytest.raises(RecordFormatError, match=r"`path` must hold a certificate; in .*json: "):
+        with pytest.raises(RecordFormatError, match=r"must be a file with a certificate; .*json: "):
             Certificate.load(tmp_path / "cells.json")
 
 

@@ -1,7 +1,7 @@
-"""How many linear regions a model has, which they are, and why the list is complete.
+"""The cells and linear regions of a model, and certificates that the list is complete.
 
-`enumerate_regions`, `Partition` and `verify_certificate` are in `hardmax` itself; here is what they
-return, and what else can be asked about cells.
+`enumerate_regions`, `Partition` and `verify_certificate` are exported from `hardmax` itself. This
+package exports the types of their results, level sets and the maker of certificates.
 """
 
 from hardmax._ground.public_names import attach

@@ -1,9 +1,9 @@
-"""Partitions as Arrow tables and Parquet files: one row for each cell, and back.
+"""Write partitions to Arrow tables and Parquet files, one row per cell, and read them back.
 
-A file carries its model and its domain, and is read back only as it was written: a table with rows
-left out or entries changed is refused, and so is one that names forms the model does not have. Who
-forges the fingerprint as well may still pass off other cells as those of the model: there is no
-proof in a table; that is what `certificate` is for.
+A file contains its model and its domain. Reading checks that nothing was changed: it rejects a
+table with missing rows or modified entries, and a table that refers to forms the model does not
+have. A table is not a proof, however: a forger who also recomputes the fingerprint can present
+wrong cells as the cells of the model. For a proof, make a `certificate`.
 """
 
 import base64
@@ -40,32 +40,33 @@ r"""The value of `format` in the metadata entry `hardmax`, a JSON object. The ot
 
 - `model`, `domain`: fingerprints of the network and of the domain's chart and inequalities.
 - `domain_text`: the domain, as `geometry.domain_text` writes it.
-- `engine`, `is_complete`, `decisions` (three counts); `shapes`: for each column the type of its
-  entries and the shape of one of them.
-- `words`: what each layer, its groups and their forms are called (`LayerWords`); older files have
-  none.
+- `engine`, `is_complete`, `decisions` (three counts).
+- `shapes`: for each column, the type of its entries and the shape of one entry.
+- `words`: the names of each layer, its groups and their forms (`LayerWords`). Older files do not
+  have this field.
 - `content`: a hash of the other fields and of all columns.
 
-The metadata entry `hardmax.model` is the network, as `save_model` writes it, in base64. Format
-`hardmax.partition/2` has neither the network nor `domain_text`; it is read if both are given.
+The metadata entry `hardmax.model` is the network, as `save_model` writes it, in base64. The format
+`hardmax.partition/2` contains neither the network nor `domain_text`; the caller must pass both.
 
-Format `hardmax.shard/2`, of the files of a stored search, has neither the network nor `content`:
-the manifest has a hash of the file. Its column `signatures` is binary: the winners of a cell one
-after the other, numbers of the type that `shapes` names, the least significant byte first. Lists
-took eighteen times as long to write. Likewise a column with one number for each cell has no lists,
-and `walls` has the codes of `WallNames`.
+The format `hardmax.shard/2` is used for the files of a stored search. It contains neither the
+network nor `content`, because the manifest has a hash of the file. Its column `signatures` is
+binary: the winners of a cell in sequence, of the integer type that `shapes` states, in
+little-endian order. Writing lists instead took eighteen times as long. Similarly, a column with one
+number per cell contains plain numbers instead of lists, and `walls` contains the codes of
+`WallNames`.
 """
 PARTITION_ENDINGS = (".csv", ".parquet")
-"""What `save_partition` writes."""
+"""The file extensions that `save_partition` accepts."""
 _OLD_FORMAT, _SHARD_FORMAT = "hardmax.partition/2", "hardmax.shard/2"
 _FORMATS = FORMAT, _OLD_FORMAT, _SHARD_FORMAT
 _METADATA, _MODEL = b"hardmax", b"hardmax.model"
 _LONGEST_WORD = 60
 _ENGINES = ("lines", "planar", "spatial", "split_tree")
-# Arrays with one entry for each cell, and arrays with one for each vertex of each cell.
+# Arrays with one entry per cell, and arrays with one entry per vertex of each cell.
 _BY_CELL = ("signatures", "maps", "map_radii")
 _BY_VERTEX = ("vertices", "directions", "walls")
-# Three to seven dimensions: one for each cell, each facet, and each tie.
+# Dimensions 3 to 7: arrays with one entry per cell, per facet, and per tie.
 _OF_FACETS = ("blurs", "facets", "ties")
 _INTEGERS, _FLOATS = ("uint8", "uint16", "int32", "int64"), ("float32", "float64")
 _OF_FLOATS = ("maps", "map_radii", "vertices", "directions", "blurs")
@@ -74,23 +75,26 @@ _Arrays = dict[str, tuple[AnyArray, AnyArray | None]]
 
 
 def to_arrow(partition: Partition, *, is_shard: bool = False) -> Any:
-    """Return a `pyarrow.Table` with a row for each cell.
+    """Return a `pyarrow.Table` with one row per cell.
 
-    Columns are lists: `signatures`, and as far as the engine stores them `maps`, `map_radii` (both
-    flattened), `vertices`, `directions`, `walls` and `cuts` (flattened over the cell's vertices),
-    `facets`, `ties` and `blurs` (see `CellFacets`).
+    Columns are lists: `signatures` and, if the engine stores them, `maps` and `map_radii` (both
+    flattened); `vertices`, `directions`, `walls` and `cuts` (flattened over the vertices of the
+    cell); `facets`, `ties` and `blurs` (see `CellFacets`).
 
     Args:
         partition: The partition.
-        is_shard: Whether to leave the model out, and write signatures as bytes.
+        is_shard: Whether to omit the model and write signatures as bytes.
 
     Raises:
-        ArgumentError: If the cells were only counted.
+        ArgumentError: If the cells were counted but not stored.
         MissingExtraError: If pyarrow is not installed.
     """
     pa = _pyarrow()
     if len(partition.signatures) != partition.n_found:
-        raise ArgumentError("`partition` must store its cells; this one was only counted.")
+        raise ArgumentError(
+            "`partition` must contain its cells, but they were only counted. Search again with "
+            "`count_only=False`."
+        )
     arrays = _arrays(partition, is_shard)
     columns = {
         name: pa.array(array)
@@ -118,7 +122,7 @@ def to_arrow(partition: Partition, *, is_shard: bool = False) -> Any:
         ],
         "shapes": shapes,
     }
-    # The manifest has a hash of the whole file of a shard.
+    # For a shard, the manifest has a hash of the whole file.
     if not is_shard:
         header["words"] = [list(words) for words in partition.network.words]
         header["content"] = _content_fingerprint(header, arrays)
@@ -129,16 +133,18 @@ def to_arrow(partition: Partition, *, is_shard: bool = False) -> Any:
 
 
 def from_arrow(table: Any, model: Any = None, domain: Any = None) -> Partition:
-    """Read back what `to_arrow` wrote.
+    """Read a partition from a table that `to_arrow` wrote.
 
     Args:
         table: The table.
-        model: Refuse a table of any other model than this one; None to take the one it carries.
-        domain: Refuse a table of any other domain; None to take the one it carries.
+        model: The expected model; a table of a different model is rejected. By default, the model
+            in the table.
+        domain: The expected domain; a table of a different domain is rejected. By default, the
+            domain in the table.
 
     Raises:
-        RecordFormatError: If the table is no such table, belongs to another model or domain, or was
-            changed since it was written.
+        RecordFormatError: If the table does not hold a partition, belongs to a different model or
+            domain, or was modified after it was written.
     """
     pa = _pyarrow()
     given = None if model is None else read_network(model)
@@ -148,15 +154,15 @@ def from_arrow(table: Any, model: Any = None, domain: Any = None) -> Partition:
         header = _read_header(metadata[_METADATA])
         if header["format"] != FORMAT and (model is None or domain is None):
             raise RecordFormatError(
-                f"`table` must be of format {FORMAT!r} to carry its model and domain; for one of "
-                f"{header['format']!r} give both."
+                f"A table of the format {header['format']!r} does not contain its model and "
+                f"domain, unlike {FORMAT!r}. Pass both as `model` and `domain`."
             )
         network = given
         if network is None:
             network = _stored_network(metadata[_MODEL], header.get("words"))
     except (pa.ArrowException, KeyError, TypeError, ValueError, AttributeError) as error:
         raise _refused(error) from None
-    # What the caller says about the domain is not the table's fault.
+    # A wrong argument `domain` is an error of the caller, not of the table.
     where = None if domain is None else charted(domain, network.dim_in)
     try:
         where = where or charted(parse_stored_domain(header["domain_text"]), network.dim_in)
@@ -165,13 +171,11 @@ def from_arrow(table: Any, model: Any = None, domain: Any = None) -> Partition:
             ("domain", _domain_fingerprint(where)),
         ):
             if header[name] != wanted:
-                raise RecordFormatError(f"`table` must belong to this {name}; got another one's.")
+                raise RecordFormatError(f"`table` belongs to a different {name}.")
         arrays = _read_arrays(table, header)
         is_shard = header["format"] == _SHARD_FORMAT
         if not is_shard and header.pop("content") != _content_fingerprint(header, arrays):
-            raise RecordFormatError(
-                "`table` must hold what was written, every row in its place; it was changed."
-            )
+            raise RecordFormatError("`table` was modified after it was written (hash mismatch).")
         codes = arrays.pop("walls", None) if is_shard else None
         cells = _cell_arrays(arrays, header, table.num_rows)
         if codes is not None:
@@ -186,21 +190,27 @@ def from_arrow(table: Any, model: Any = None, domain: Any = None) -> Partition:
 
 
 def save_partition(partition: Partition, path: str | os.PathLike[str]) -> None:
-    """Write a partition to a file, in the format that its ending says.
+    """Write a partition to a Parquet or CSV file.
 
-    A `.parquet` file has the model and the domain too, and `load_partition` reads it back (pyarrow
-    is needed). A `.csv` file has a line for each cell, with its signature, volume, witness and
-    affine map, for other programs to read; nothing else is needed. In a field numbers are separated
-    by blanks, and rows of the map by semicolons: the output at `t` is `(t, 1) @ map`. A crash
-    leaves an older file as it was.
+    The extension of the file name selects the format:
+
+    - `.parquet`: contains the model and the domain as well, so that `load_partition` can read the
+      file back. Requires pyarrow.
+    - `.csv`: contains one line per cell, with its signature, volume, witness and affine map, for
+      use in other programs. Within a field, spaces separate numbers and semicolons separate the
+      rows of the map; the output at `t` is `(t, 1) @ map`.
+
+    If writing fails, an existing file keeps its old content.
 
     Args:
         partition: The partition, with its cells stored.
-        path: The file to write, `.csv` or `.parquet`.
+        path: The file to write, ending in `.csv` or `.parquet`.
 
     Raises:
-        ArgumentError: If `path` has another ending, or the cells were only counted.
-        MissingExtraError: If a Parquet file is to be written and pyarrow is not installed.
+        DtypeError: If `partition` is not a `Partition`.
+        ArgumentError: If `path` has a different extension, or the cells were counted but not
+            stored.
+        MissingExtraError: If `path` is a Parquet file and pyarrow is not installed.
 
     Examples:
         >>> import tempfile
@@ -231,15 +241,20 @@ def load_partition(
     """Read a partition from a Parquet file that `save_partition` wrote.
 
     Args:
-        path: The file.
-        model: Refuse the partition of any other model than this one. The file carries its own.
-        domain: Refuse the partition of any other domain than this one, likewise.
-        max_bytes: Refuse a file that would take more memory than this.
+        path: The file to read.
+        model: The expected model. A file that belongs to a different model is rejected. By default,
+            the model in the file is used.
+        domain: The expected domain. A file that belongs to a different domain is rejected. By
+            default, the domain in the file is used.
+        max_bytes: The largest amount of memory that the content may need, in bytes.
 
     Raises:
-        RecordFormatError: If the file is damaged, holds something else, or belongs to another model
-            or domain.
-        SizeLimitError: If it announces more than `max_bytes`; nothing has been read then.
+        ArgumentError: If `path` is a CSV file, which cannot be read back.
+        RecordFormatError: If the file is damaged, does not hold a partition, or belongs to a
+            different model or domain.
+        SizeLimitError: If the content needs more than `max_bytes` bytes according to the file. The
+            content is then not read.
+        MissingExtraError: If pyarrow is not installed.
 
     Examples:
         >>> import tempfile
@@ -255,23 +270,23 @@ def load_partition(
     limit = integer("max_bytes", max_bytes, at_least=0)
     if Path(path).suffix.lower() == ".csv":
         raise ArgumentError(
-            f"`path` must be a Parquet file; got {os.fspath(path)!r}. A CSV file has neither the "
-            "model nor the domain of its partition: save it with the ending .parquet to load it."
+            f"`path` must be a Parquet file; got {os.fspath(path)!r}. A CSV file contains neither "
+            "the model nor the domain, so it cannot be loaded. Save the partition as .parquet."
         )
     file = open_parquet(path, extra=_EXTRA, purpose=_PURPOSE, max_bytes=limit)
     with file:
         metadata = file.schema_arrow.metadata or {}
         if _METADATA not in metadata:
             raise RecordFormatError(
-                f"`path` must hold a stored partition; the metadata of {path} have no entry "
-                f"`{_METADATA.decode()}`."
+                f"`path` must be a file that `save_partition` wrote; the metadata of {path} have "
+                f"no entry `{_METADATA.decode()}`."
             )
         table = read_parquet(file, path)
     try:
         return from_arrow(table, model, domain)
     except RecordFormatError as error:
         raise RecordFormatError(
-            f"`path` must hold a stored partition; in {path}: {error}"
+            f"`path` must be a file with a stored partition; {path}: {error}"
         ) from None
 
 
@@ -279,25 +294,27 @@ def _refused(error: Exception) -> RecordFormatError:
     if isinstance(error, RecordFormatError):
         return error
     reason = str(error) if isinstance(error, HardmaxError) else repr(error)
-    return RecordFormatError(f"`table` must be a stored partition; {reason:.300}.")
+    return RecordFormatError(f"`table` does not hold a stored partition: {reason:.300}.")
 
 
 def _read_header(text: bytes) -> dict[str, Any]:
-    """Read the header and see that every field has its type."""
+    """Read the header and check the type of every field."""
     header = parse_json(text)
     if not isinstance(header, dict) or header.get("format") not in _FORMATS:
         found = header.get("format") if isinstance(header, dict) else type(header).__name__
-        raise RecordFormatError(f"`table` must be of format {FORMAT!r}; got {found!r:.60}.")
+        raise RecordFormatError(f"`table` must have the format {FORMAT!r}; got {found!r:.60}.")
     decisions, shapes = header["decisions"], header["shapes"]
     if type(header["is_complete"]) is not bool or header["engine"] not in _ENGINES:
-        raise ValueError("`is_complete` must be true or false, and `engine` an engine")
+        raise ValueError("`is_complete` must be a boolean, and `engine` the name of an engine")
     if not (isinstance(decisions, list) and len(decisions) == 3 and _are_counts(decisions)):
-        raise ValueError("`decisions` must be three counts")
+        raise ValueError("`decisions` must be a list of three counts")
     for name, (dtype, shape) in shapes.items():
         dtypes = _FLOATS if name in _OF_FLOATS else _INTEGERS
         is_known = name in _BY_CELL + _BY_VERTEX + _OF_FACETS and dtype in dtypes
         if not (is_known and isinstance(shape, list) and len(shape) <= 2 and _are_counts(shape)):
-            raise ValueError(f"unknown column {name!r:.60} of {dtype!r:.60} and {shape!r:.60}")
+            raise ValueError(
+                f"unknown column {name!r:.60} of type {dtype!r:.60} and shape {shape!r:.60}"
+            )
     return header
 
 
@@ -309,7 +326,7 @@ def _stored_network(text: bytes, words: Any) -> ArgmaxNetwork:
     network = model_from_bytes(base64.b64decode(text, validate=True), "the table")
     if not isinstance(network, ArgmaxNetwork):
         raise RecordFormatError(
-            f"`table` must carry an ArgmaxNetwork; got a {type(network).__name__}."
+            f"`table` must contain an ArgmaxNetwork; it contains a {type(network).__name__}."
         )
     if words is None:
         return network
@@ -321,24 +338,24 @@ def _stored_network(text: bytes, words: Any) -> ArgmaxNetwork:
 
 def _read_word(word: Any) -> str:
     if not isinstance(word, str) or len(word) > _LONGEST_WORD:
-        raise ValueError(f"`words` must be short text; got {word!r:.60}")
+        raise ValueError(f"`words` must consist of short strings; got {word!r:.60}")
     return word
 
 
 def parse_stored_domain(text: Any) -> Any:
-    """Read the text of a domain in a file.
+    """Return the domain whose text a file contains.
 
     Raises:
-        HardmaxError: If it is none, or a hull.
+        HardmaxError: If the text does not describe a domain, or describes a hull.
     """
-    # A hull is never written, and what it takes to find one depends on more than its length.
+    # No file contains a hull, and the cost of computing one is not bounded by the text's length.
     if not isinstance(text, str) or "hull" in text.lower():
-        raise RecordFormatError(f"`table` must carry a domain; got {text!r:.60}.")
+        raise RecordFormatError(f"`table` must contain a domain as text; got {text!r:.60}.")
     return parse_domain(text)
 
 
 def _arrays(partition: Partition, is_shard: bool) -> _Arrays:
-    """List the arrays of a partition by name; with starts, unless there is one entry per cell."""
+    """Return the arrays of a partition by name, with starts unless there is one entry per cell."""
     cells = partition.cells
     arrays: _Arrays = {}
     for name in _BY_CELL + _BY_VERTEX:
@@ -356,7 +373,7 @@ def _arrays(partition: Partition, is_shard: bool) -> _Arrays:
 
 
 def _lists(pa: Any, array: AnyArray, starts: AnyArray | None) -> Any:
-    """Return a column that has, for each cell, its entries flattened."""
+    """Return a column with the flattened entries of each cell."""
     starts = np.arange(len(array) + 1) if starts is None else starts
     ends = starts * int(np.prod(array.shape[1:], dtype=np.int64))
     kind, offset = (pa.ListArray, pa.int32())
@@ -366,32 +383,32 @@ def _lists(pa: Any, array: AnyArray, starts: AnyArray | None) -> Any:
 
 
 def _binary(pa: Any, table: AnyArray) -> Any:
-    """Return a column that has the bytes of each row."""
+    """Return a column with the bytes of each row."""
     rows = np.ascontiguousarray(table, dtype=table.dtype.newbyteorder("<"))
     kind = pa.binary(table.shape[1] * table.itemsize)
     return pa.FixedSizeBinaryArray.from_buffers(kind, len(rows), [None, pa.py_buffer(rows)])
 
 
 def _read_binary(column: Any, dtype: str, width: int) -> AnyArray:
-    """Return the rows that `_binary` wrote."""
+    """Return the rows of a column that `_binary` wrote."""
     kind = np.dtype(dtype).newbyteorder("<")
     if getattr(column.type, "byte_width", -1) != width * kind.itemsize or column.null_count:
-        raise ValueError(f"`signatures` must have {width} {dtype} for each cell")
+        raise ValueError(f"`signatures` must have {width} entries of type {dtype} for each cell")
     first = column.offset * width
     content = np.frombuffer(column.buffers()[1], kind)[first : first + len(column) * width]
     return content.reshape(len(column), width).astype(np.dtype(dtype))
 
 
 def _read_numbers(column: Any, dtype: str) -> AnyArray:
-    """Return a column with a number for each cell."""
+    """Return a column of one number per cell as an array."""
     kind = str(column.type)
     if _ARROW_NAMES.get(kind, kind) != dtype or column.null_count:
-        raise ValueError(f"a column must hold numbers {dtype}; got {column.type}")
+        raise ValueError(f"a column must hold numbers of type {dtype}; got {column.type}")
     return np.array(column.to_numpy(zero_copy_only=False))
 
 
 def _read_arrays(table: Any, header: dict[str, Any]) -> _Arrays:
-    """Read the columns that a header names back into what `_arrays` lists."""
+    """Read the columns listed in a header into the arrays that `_arrays` returns."""
     arrays: _Arrays = {}
     for name, (dtype, shape) in header["shapes"].items():
         column = table.column(name).combine_chunks()
@@ -414,10 +431,10 @@ def _read_arrays(table: Any, header: dict[str, Any]) -> _Arrays:
         starts = (ends - ends[0]) // max(1, int(np.prod(shape, dtype=np.int64)))
         arrays[name] = flat.reshape(-1, *shape), starts
         if len(arrays[name][0]) != starts[-1]:
-            raise ValueError(f"column {name!r} must hold whole rows")
+            raise ValueError(f"the length of column {name!r} must be a multiple of its row size")
     by_vertex = [arrays[name] for name in _BY_VERTEX if name in arrays]
     if any(len(array) != len(by_vertex[0][0]) for array, _ in by_vertex):
-        raise ValueError("columns with an entry for each vertex must be equally long")
+        raise ValueError("columns with one entry per vertex must have the same length")
     return arrays
 
 
@@ -452,32 +469,32 @@ def _cell_arrays(arrays: _Arrays, header: dict[str, Any], n_cells: int) -> CellA
 def _with_codes(
     cells: CellArrays, codes: AnyArray, network: ArgmaxNetwork, n_rows: int
 ) -> CellArrays:
-    """Name the edges of polygons by codes that were stored.
+    """Return the cells with the walls of their edges, given by stored codes.
 
     Raises:
-        ValueError: If there is no form, or no row of the domain, with such a code.
+        ValueError: If a code refers to a form or a row of the domain that does not exist.
     """
     layer_starts = tuple(layer.starts for layer in network.layers)
     _require("walls", (codes >= -4 - n_rows) & (codes < form_starts(layer_starts)[-1]))
     if cells.starts is None or len(codes) != cells.starts[-1]:
-        raise ValueError("walls must come with vertices")
+        raise ValueError("the table has walls but not as many vertices")
     return replace(cells, wall_names=WallNames(codes, layer_starts))
 
 
 def _with_wall_names(cells: CellArrays, network: ArgmaxNetwork, n_rows: int) -> CellArrays:
-    """Name the edges of polygons as the search does: neighbours are found by these names.
+    """Return the cells with the codes of their edges' walls, which identify neighbours.
 
     Raises:
-        ValueError: If an edge is not that of a cell with its signature.
+        ValueError: If the wall of an edge does not fit the signature of its cell.
     """
     layer_starts = tuple(layer.starts for layer in network.layers)
     walls, starts = cells.walls, cells.starts
     if walls is None or starts is None:
-        raise ValueError("walls must come with vertices")
+        raise ValueError("the table has walls but no vertices")
     layer, group, _, rival = walls.T.astype(np.int64)
     inside = layer >= 0
     codes = -5 - group
-    # Four rows stand for the sides of a square at infinity.
+    # The rows -4 to -1 are the sides of a square at infinity.
     _require("walls", (group[~inside] >= -4) & (group[~inside] < n_rows))
     first = np.cumsum([0, *(each.n_groups for each in network.layers)])
     firsts = form_starts(layer_starts)[first[layer[inside]] + group[inside]]
@@ -490,10 +507,10 @@ def _with_wall_names(cells: CellArrays, network: ArgmaxNetwork, n_rows: int) -> 
 def _refuse_other_columns(
     cells: CellArrays, engine: str, network: ArgmaxNetwork, domain: ChartedDomain
 ) -> None:
-    """Refuse cells without the arrays that an engine stores, or with others.
+    """Raise an error if the arrays of the cells are not those that the engine stores.
 
     Raises:
-        ValueError: If a column is missing or superfluous, or has another shape or type.
+        ValueError: If a column is missing, is unexpected, or has the wrong shape or type.
     """
     dim = domain.dim
     dims = {"lines": (1, 1), "planar": (2, 2), "spatial": (3, MOST_SPATIAL)}
@@ -510,41 +527,41 @@ def _refuse_other_columns(
     }
     for name, (array, wanted) in shapes.items():
         if array is None:
-            # Bounded domains have no directions; a search by halving stores signatures alone.
+            # Cells of bounded domains have no directions. A split tree stores only signatures.
             if engine != "split_tree" and name != "directions":
                 raise ValueError(f"the column {name!r} is missing")
         elif array.shape[1:] not in wanted or array.dtype.kind != "f":
             raise ValueError(
-                f"{name} must have entries of shape {wanted[0]}; got {array.shape[1:]}"
+                f"{name} must have float entries of shape {wanted[0]}; got {array.shape[1:]}"
             )
     has_walls = cells.wall_names is not None or cells.walls is not None
-    # Some searches along a line store facets as well.
+    # Some searches along a line store facets too.
     has_own = engine == "lines" or (cells.facets is not None) == (engine == "spatial")
     if has_walls != (engine == "planar") or not has_own:
-        raise ValueError(f"the columns are not those of the engine {engine!r}")
+        raise ValueError(f"the engine {engine!r} does not store these columns")
     _refuse_impossible_numbers(cells)
     least = {"lines": 2, "planar": 3, "spatial": dim + 1}.get(engine, 0)
     if cells.starts is not None:
         _require("vertices", np.diff(cells.starts) >= least)
-    # The search finds cells in this order, and neighbours are found by it.
+    # The search returns cells in this order, and the search for neighbours relies on it.
     if engine in ("planar", "spatial") and not is_ascending(cells.signatures):
-        raise ValueError("cells must be different, in the order of their signatures")
+        raise ValueError("signatures must be distinct and sorted")
 
 
 def _refuse_impossible_numbers(cells: CellArrays) -> None:
-    """Refuse radii that are negative, and what is not a number."""
+    """Raise an error if a radius is negative or an entry is NaN."""
     radii = [cells.map_radii, None if cells.facets is None else cells.facets.blurs]
     for radius in radii:
         if radius is not None and not (radius >= 0.0).all():
-            raise ValueError("radii must not be negative")
+            raise ValueError("radii must be nonnegative numbers")
     for name in ("maps", "vertices", "directions"):
         array = getattr(cells, name)
         if array is not None and np.isnan(array).any():
-            raise ValueError(f"{name} must be numbers")
+            raise ValueError(f"{name} must not contain NaN")
 
 
 def is_ascending(signatures: AnyArray) -> bool:
-    """Say whether each row comes after the one before, compared entry by entry."""
+    """Return whether the rows are in strictly ascending lexicographic order."""
     before, behind = signatures[:-1], signatures[1:]
     is_less = np.zeros(len(before), dtype=bool)
     is_open = np.ones(len(before), dtype=bool)
@@ -555,7 +572,9 @@ def is_ascending(signatures: AnyArray) -> bool:
 
 
 def _refuse_impossible(cells: CellArrays, network: ArgmaxNetwork, dim: int) -> None:
-    """Refuse numbers that no cell of a network has: compiled code takes them for places.
+    """Raise an error if an array is inconsistent with the network.
+
+    Compiled code uses these numbers as indices without checking them.
 
     Raises:
         ValueError: If a shape, an index or an order is impossible.
@@ -569,7 +588,7 @@ def _refuse_impossible(cells: CellArrays, network: ArgmaxNetwork, dim: int) -> N
     for name, width in (("vertices", dim), ("directions", dim), ("walls", 4)):
         array = getattr(cells, name)
         if array is not None and array.shape[1:] != (width,):
-            raise ValueError(f"{name} must have rows of {width}; got shape {array.shape}")
+            raise ValueError(f"{name} must have rows of {width} entries; got shape {array.shape}")
     if cells.starts is not None:
         _require_rows("vertices", cells.starts, cells.n_counted)
     if cells.walls is not None:
@@ -593,7 +612,7 @@ def _refuse_impossible_facets(facets: CellFacets, sizes: IntArray, n_cells: int)
         (2,),
         (n_cells, 2),
     ):
-        raise ValueError("facets, ties and blurs must have rows of 2")
+        raise ValueError("facets, ties and blurs must have rows of 2 entries")
     _require_rows("facets", facets.starts, n_cells)
     _require_rows("ties", facets.tie_starts, n_cells)
     for groups in (facets.facets[:, 0], facets.ties[:, 1]):
@@ -606,18 +625,18 @@ def _refuse_impossible_facets(facets: CellFacets, sizes: IntArray, n_cells: int)
 
 def _require_rows(name: str, starts: IntArray, n_cells: int) -> None:
     if len(starts) != n_cells + 1 or (np.diff(starts) < 0).any():
-        raise ValueError(f"{name} must be listed cell by cell")
+        raise ValueError(f"{name} must have one list for each cell")
 
 
 def _require(name: str, is_possible: AnyArray) -> None:
     if not is_possible.all():
-        raise ValueError(f"{name} must name forms and groups of the model")
+        raise ValueError(f"{name} must refer to layers, groups and forms of the model")
 
 
 def _starts(entry: tuple[AnyArray, AnyArray | None]) -> AnyArray:
     starts = entry[1]
     if starts is None:
-        raise ValueError("what has several entries for a cell comes with starts")
+        raise ValueError("a column with several entries per cell must be a column of lists")
     return starts
 
 

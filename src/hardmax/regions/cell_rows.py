@@ -1,4 +1,4 @@
-"""The inequalities of a cell, recomposed exactly from its signature, and their names."""
+"""The exact inequalities of a cell, composed from its signature, and their walls."""
 
 from collections.abc import Iterable, Sequence
 from functools import cached_property
@@ -14,15 +14,16 @@ from hardmax.regions.charted_domains import ChartedDomain, embedded
 from hardmax.typing import AnyArray, IntArray
 
 Wall = tuple[int, int]
-"""`(layer, group)`: whose decision changes; `(-1, i)` is row `i` of the domain."""
+"""`(layer, group)`: the group whose winner changes; `(-1, i)`: row `i` of the domain."""
 
 
 class CellRows(NamedTuple):
-    r"""A cell as $\{t : \langle a, t\rangle + c > 0\}$ for rows $(a, c)$.
+    r"""A cell as the set $\{t : \langle a, t\rangle + c > 0\}$ for rows $(a, c)$.
 
     Attributes:
-        walls: The distinct primitive rows, each with the walls on its hyperplane, in order.
-        stream: The stream after the last layer as forms on the domain.
+        walls: The distinct rows, as primitive integer vectors, each with the walls that lie in its
+            hyperplane, in order.
+        stream: The stream after the last layer, as forms on the domain.
 
     Examples:
         >>> from hardmax import Box, ReluNetwork, enumerate_regions
@@ -42,10 +43,11 @@ class CellRows(NamedTuple):
 def cell_rows(
     network: ArgmaxNetwork, domain: ChartedDomain, signature: Sequence[int] | IntArray
 ) -> CellRows:
-    """Return the inequalities of the cell of a signature; the cell is empty if one says 0 > 0.
+    r"""Return the inequalities of the cell with a given signature.
 
-    A rival that coincides with the winner on the domain makes no row, nor does one that is lower
-    by a constant.
+    If the signature has no cell, the inequalities have no common solution; one of them may read
+    $c > 0$ with a negative $c$. There is no row for a rival that coincides with the winner on the
+    domain, or that is smaller by a constant.
 
     Raises:
         ArgumentError: If a winner is not the first of the forms that coincide with it.
@@ -65,8 +67,8 @@ def cell_rows(
                 if rival == best:
                     if form < winner:
                         raise ArgumentError(
-                            f"`signatures` must name a cell by the first of coinciding forms; got "
-                            f"{winner} for {form} in column {position + group}."
+                            "`signatures` must contain the first of several coinciding forms, "
+                            f"which is {form} in column {position + group}; got {winner}."
                         )
                     continue
                 row = primitive(int(b - r) for b, r in zip(best, rival, strict=True))

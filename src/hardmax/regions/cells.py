@@ -1,4 +1,4 @@
-"""What an engine hands over: the cells it found, as arrays."""
+"""The result of an engine: the cells it found, as arrays."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields
@@ -13,16 +13,17 @@ from hardmax.typing import AnyArray, FloatArray, IntArray
 
 
 class CellFacets(NamedTuple):
-    """The facets of cells inside the domain, in compressed rows.
+    """The facets of all cells in the interior of the domain, in compressed rows.
 
     Attributes:
-        starts: Where the facets of each cell begin, and the end; shape `(n_cells + 1,)`.
-        facets: The group whose forms meet on a facet, counted over all layers, and the form, within
-            the group, that equals the winner there; shape `(n_facets, 2)`.
-        tie_starts: Where the ties of each cell begin, and the end; shape `(n_cells + 1,)`.
-        ties: Other groups with two best forms on a facet: the place of the facet among those of its
-            cell, or -1 where they coincide on the whole cell; and the group; shape `(n_ties, 2)`.
-        blurs: How far the rounded vertices of each cell, and their directions, are off at most;
+        starts: The index of each cell's first facet, and the total; shape `(n_cells + 1,)`.
+        facets: For each facet, the group whose forms tie there (counted over all layers), and the
+            rival, as an index within the group; shape `(n_facets, 2)`.
+        tie_starts: The index of each cell's first tie, and the total; shape `(n_cells + 1,)`.
+        ties: Further groups whose two largest forms tie on a facet. Each row holds the index of the
+            facet within its cell, or -1 if the forms coincide on the whole cell, and the group;
+            shape `(n_ties, 2)`.
+        blurs: Bounds on the errors of the rounded vertices of each cell and of their directions;
             shape `(n_cells, 2)`.
 
     Examples:
@@ -44,12 +45,13 @@ class CellFacets(NamedTuple):
 
 
 class WallNames(NamedTuple):
-    """What the edges of polygons lie on, a number for each.
+    """The walls of the edges of all polygons, encoded as one integer per edge.
 
     Attributes:
-        codes: The form beside the wall, counted over all layers; of the domain -5 less the row of
-            its inequality, from -4 on. Shape `(n_vertices,)`.
-        layer_starts: For each layer the first form of each group, and the end.
+        codes: For a wall, the index of the rival, counted over all layers. For the boundary of the
+            domain, `-5 - i`, where `i` is the row of the inequality; the rows -4 to -1 are the
+            sides of a square at infinity. Shape `(n_vertices,)`.
+        layer_starts: For each layer, the index of each group's first form, and the total.
 
     Examples:
         >>> from hardmax import Box, ReluNetwork, enumerate_regions
@@ -67,11 +69,14 @@ class WallNames(NamedTuple):
 
     @property
     def form_starts(self) -> IntArray:
-        """The first form of each group, counted over all layers, and the end: `(n_groups + 1,)`."""
+        """The first form of each group over all layers, and the total: shape `(n_groups + 1,)`."""
         return form_starts(self.layer_starts)
 
     def decoded(self, signatures: AnyArray, starts: IntArray) -> AnyArray:
-        """Return layer, group, winner and rival of each edge: shape `(n_vertices, 4)`."""
+        """Return the layer, group, winner and rival of each edge: shape `(n_vertices, 4)`.
+
+        An edge on the boundary of the domain has the entries `(-1, row, 0, 0)`.
+        """
         starts_of_groups, layers = self.form_starts, group_layers(self.layer_starts)
         walls = np.zeros((len(self.codes), 4), dtype=np.int32)
         inside = np.flatnonzero(self.codes >= 0)
@@ -90,10 +95,10 @@ class WallNames(NamedTuple):
 
 
 def form_starts(layer_starts: tuple[IntArray, ...]) -> IntArray:
-    """Count the forms over all layers: the first one of each group, and the end.
+    """Return the index of each group's first form, counted over all layers, and the total.
 
     Args:
-        layer_starts: For each layer the first form of each group, and the end.
+        layer_starts: For each layer, the index of each group's first form, and the total.
 
     Examples:
         >>> form_starts((np.array([0, 2, 4]), np.array([0, 3]))).tolist()
@@ -118,10 +123,10 @@ def group_layers(layer_starts: tuple[IntArray, ...]) -> IntArray:
 
 
 def largest_row(starts: IntArray) -> int:
-    """Return the most entries of a row, at most 2^31 - 1, which compiled code refuses.
+    """Return the length of the longest row, but at most 2^31 - 1, which compiled code rejects.
 
     Args:
-        starts: Where each row begins, and the end.
+        starts: The index of each row's first entry, and the total.
 
     Examples:
         >>> largest_row(np.array([0, 3, 7])), largest_row(np.array([0, 2**62]))
@@ -131,34 +136,35 @@ def largest_row(starts: IntArray) -> int:
 
 
 def _nothing() -> None:
-    """Stand for None where a class must not have it as an attribute (see `LazyCellArrays`)."""
+    """Return None. As a default factory, this keeps a field off the class (`LazyCellArrays`)."""
 
 
 @dataclass(frozen=True, eq=False)
 class CellArrays:
-    r"""The cells an engine found, in compressed rows: one entry of each array for each cell.
+    r"""The cells that an engine found, as arrays in compressed rows.
 
-    A cell of an unbounded domain has vertices at infinity: with a formal $M \to \infty$, vertex $i$
-    is `vertices[i] + M * directions[i]`.
+    A vertex of a cell of an unbounded domain may lie at infinity: with a formal number
+    $M \to \infty$, vertex $i$ is `vertices[i] + M * directions[i]`.
 
     Attributes:
-        signatures: The winners of all groups, shape `(n_cells, n_groups)`. On a line there are no
-            rows: `LineCells` has the changes from cell to cell.
-        is_complete: False if the search stopped early; the cells are then a lower bound.
-        decisions: How many signs each stage decided.
-        maps: The output on each cell, `(t, 1) @ map`, rounded; shape `(n_cells, dim + 1, dim_out)`.
-        map_radii: A bound on `|rounded - true|`, entry by entry; shape `(n_cells,)`, or that of
-            `maps`.
-        vertices: All vertices, rounded; shape `(n_vertices, dim)`. In two dimensions they go
-            round each cell counter-clockwise.
-        starts: Where the vertices of each cell begin, and the end; shape `(n_cells + 1,)`.
-        n_counted: The number of cells, also where only counting was asked for.
-        directions: The direction of each vertex, zero for a finite one; shape of `vertices`; None
-            where the domain is bounded.
-        wall_names: Two dimensions only: what each edge lies on.
-        facets: Three to seven dimensions only: the facets.
-        has_means: Whether some cells may have forms of a group that coincide on them, but not
-            everywhere, and pass a mean on.
+        signatures: The winners of all groups, shape `(n_cells, n_groups)`. The array has no rows if
+            the engine is `"lines"`: `LineCells` then holds the changes from cell to cell.
+        is_complete: Whether all cells were found.
+        decisions: The number of signs decided by each stage.
+        maps: The affine map on each cell, rounded, shape `(n_cells, dim + 1, dim_out)`. The output
+            is `(t, 1) @ map`.
+        map_radii: Bounds on the errors of `maps`, entry by entry; shape `(n_cells,)` or the shape
+            of `maps`.
+        vertices: All vertices, rounded, shape `(n_vertices, dim)`. In dimension 2, the vertices of
+            each cell are in counter-clockwise order.
+        starts: The index of each cell's first vertex, and the total; shape `(n_cells + 1,)`.
+        n_counted: The number of cells found, whether they were stored or only counted.
+        directions: The direction of each vertex, zero for a finite vertex; same shape as
+            `vertices`. None if the domain is bounded.
+        wall_names: Dimension 2 only: the wall of each edge.
+        facets: Dimensions 3 to 7 only: the facets.
+        has_means: Whether there may be cells on which forms of a group coincide that do not
+            coincide everywhere, so that their contributions are averaged.
 
     Examples:
         >>> from hardmax import Box, ReluNetwork, enumerate_regions
@@ -181,24 +187,24 @@ class CellArrays:
     facets: CellFacets | None = field(default_factory=_nothing)
     has_means: bool = True
     found: ClassVar[Any] = None
-    """The `CellColumns` of a compiled search, if one has found them all."""
+    """The `CellColumns` of a compiled search, if one search found all cells."""
 
     __repr__ = short_repr
     _repr_html_ = html_card
 
     @property
     def n_stored(self) -> int:
-        """How many cells the arrays have: all that were found, or none if they were counted."""
-        # Without making an array of the signatures, where a search has them.
+        """The number of stored cells: all cells found, or 0 if they were only counted."""
+        # If a search holds the signatures, this does not copy them into an array.
         return len(self.signatures) if self.found is None else int(self.found.room.n_cells)
 
     @cached_property
     def walls(self) -> AnyArray | None:
-        """For the edge from each vertex of a polygon to the next, what meets on it.
+        """The walls of the edges of polygons, shape `(n_vertices, 4)`; None unless `dim` is 2.
 
-        The layer, the group, the winner and the rival, the last two as indices within the group, or
-        `(-1, row, 0, 0)` for an edge of the domain; shape `(n_vertices, 4)`. None in dimensions
-        other than two.
+        Row `i` describes the edge from vertex `i` to the next vertex of the same cell: the layer,
+        the group, the winner and the rival, the last two as indices within the group. An edge on
+        the boundary of the domain has the row `(-1, row, 0, 0)`.
         """
         if self.wall_names is None or self.starts is None:
             return None
@@ -206,17 +212,18 @@ class CellArrays:
 
 
 def nothing_found(n_groups: int) -> CellArrays:
-    """What a search that was stopped before its first cell has found."""
+    """Return the result of a search that was stopped before it found a cell."""
     none = np.empty((0, n_groups), dtype=np.int64)
     return CellArrays(none, False, Decisions(), None, None, None, None, 0)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class LazyCellArrays(CellArrays):
-    """Cells some of whose fields are made when one of them is first asked for.
+    """Cells with fields that are computed on first access.
 
     Attributes:
-        late: Given the name of such a field, returns it, and perhaps others: values by name.
+        late: A function that takes the name of a missing field and returns a dictionary with its
+            value, and possibly the values of other fields.
 
     Examples:
         >>> from hardmax import Box, ReluNetwork, enumerate_regions
@@ -230,18 +237,18 @@ class LazyCellArrays(CellArrays):
 
     @classmethod
     def knowing(cls, late: Callable[[str], dict[str, Any]], **known: Any) -> "LazyCellArrays":
-        """Return cells with some fields; all others are made late."""
+        """Return cells with some known fields; the others are computed on first access."""
         cells = object.__new__(cls)
         cells.__dict__.update(known, late=late)
         return cells
 
     def __getattr__(self, name: str) -> Any:
-        # Asked only for an attribute that is not there.
+        # Python calls this only for a missing attribute.
         if name not in CellArrays.__dataclass_fields__ or "late" not in self.__dict__:
             raise AttributeError(name)
         self.__dict__.update(self.late(name))
         return self.__dict__[name]
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # What makes them is not to be written down; they are.
+        # Pickle the fields themselves, not the function that computes them.
         return CellArrays, tuple(getattr(self, one.name) for one in fields(CellArrays))

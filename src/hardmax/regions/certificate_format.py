@@ -1,8 +1,8 @@
 r"""Certificates of a partition as records and as files.
 
-A certificate claims: these are all the cells of this model on this domain. It holds what a program
-needs to check the claim from the stored weights alone, and nothing a checker has to believe. The
-file is plain JSON, described in `docs/certificates.md`; reading it executes nothing.
+A certificate claims that a list of cells is complete for a model on a domain. It contains all the
+data that a verifier needs to check this claim from the weights alone, and nothing that the verifier
+must trust. The file is plain JSON (format: `docs/certificates.md`); reading it executes no code.
 """
 
 import json
@@ -36,31 +36,34 @@ _JSON_SAFE = 1 << 53
 _HEXADECIMAL = re.compile("-?0x[0-9a-fA-F]+")
 _MOST_DIMENSIONS = 1 << 20
 MOST_DOMAIN_BITS = 1 << 14
-"""Integers of a domain are at most so long: their decimal digits are hashed, which takes the square
-of the time."""
+"""Maximum length of the integers of a domain. The hash uses decimal digits, and converting an
+integer to decimal takes quadratic time."""
 
 Proof = tuple[tuple[int, int], ...]
-"""Pairs (row, multiplier): a positive combination of inequalities that vanishes."""
+"""Pairs (row, multiplier): a positive combination of inequalities that is zero."""
 
 
 @dataclass(frozen=True, eq=False)
 class Certificate:
-    r"""The claim that a list of signatures is the list of cells of a model on a domain.
+    r"""A proof that a list of signatures is the complete list of cells of a model on a domain.
 
-    The domain is $\{x = (W^\top t + b) / q : \langle a_i, t\rangle \le b_i\}$ with integers.
+    `Partition.certificate` makes a certificate and `verify_certificate` checks it. The domain is
+    $\{x = (W^\top t + b) / q : \langle a_i, t\rangle \le b_i\}$, where all numbers except $t$ and
+    $x$ are integers.
 
     Attributes:
-        model: `records.fingerprint` of the argmax network.
-        chart: The rows $(W^\top, b)$, shape `(dim_in, dim + 1)`, integers.
-        chart_denominator: The $q \ge 1$.
-        rows: The $(a_i, b_i)$, shape `(n_rows, dim + 1)`, integers.
-        domain_fingerprint: `fingerprint` of these three.
+        model: The fingerprint of the argmax network.
+        chart: The rows $(W^\top, b)$, integers of shape `(dim_in, dim + 1)`.
+        chart_denominator: The integer $q \ge 1$.
+        rows: The rows $(a_i, b_i)$, integers of shape `(n_rows, dim + 1)`.
+        domain_fingerprint: The fingerprint of the chart, its denominator and the rows.
         signatures: The cells, shape `(n_cells, n_groups)`.
-        witnesses: Integers $(p, q)$ with $q > 0$: the point $t = p / q$ lies inside the cell. Shape
-            `(n_cells, dim + 1)`.
-        kind: How completeness is shown: `"tiling"` (the cells' polygons fit together, one and two
-            dimensions) or `"refusals"` (a proof for every absent branch, any dimension).
-        proofs: The refusal proofs in the order of the walk; none for a tiling.
+        witnesses: Integers $(p, q)$ with $q > 0$ of shape `(n_cells, dim + 1)`, one row for each
+            cell: the point $t = p / q$ lies in the interior of the cell.
+        kind: The proof of completeness: `"tiling"` (the polygons of the cells fill the domain, in
+            dimensions 1 and 2) or `"refusals"` (a proof that every missing branch of the search is
+            empty, in any dimension).
+        proofs: The refusal proofs, in the order of the search; empty for a tiling.
 
     Examples:
         >>> from hardmax import Box, ReluNetwork, enumerate_regions
@@ -92,17 +95,17 @@ class Certificate:
 
     @property
     def n_cells(self) -> int:
-        """How many cells the certificate lists."""
+        """The number of cells in the list."""
         return len(self.signatures)
 
     def subject(self) -> tuple[Any, ...]:
-        """Return all but the cells and the proofs: what the parts of a certificate share."""
+        """Return the data that all parts of a certificate share: all but the cells and proofs."""
         tables = [tuple(map(tuple, table.tolist())) for table in (self.chart, self.rows)]
         denominator, width = self.chart_denominator, self.signatures.shape[1]
         return self.model, self.domain_fingerprint, *tables, denominator, width, self.kind
 
     def to_json(self) -> str:
-        """Write the certificate as JSON text; integers beyond 53 bits become hexadecimal text."""
+        """Return the certificate as JSON; integers of more than 53 bits become hexadecimal text."""
         completeness: dict[str, Any] = {"kind": self.kind}
         if self.kind == REFUSALS:
             completeness["proofs"] = [
@@ -126,11 +129,12 @@ class Certificate:
 
     @classmethod
     def from_json(cls, text: str) -> "Certificate":
-        """Read a certificate written by `to_json`, or by another program in the same format.
+        """Read a certificate from JSON text, written by `to_json` or by another program.
+
+        This does not check that the certificate is correct; `verify_certificate` does.
 
         Raises:
-            RecordFormatError: If the text is not such a certificate. Whether the certificate is
-                right is another question: see `verify_certificate`.
+            RecordFormatError: If the text is not a certificate in the current format.
         """
         content = parse_json(text, floats=False)
         found = content.get("format") if isinstance(content, dict) else type(content).__name__
@@ -143,16 +147,16 @@ class Certificate:
 
     @classmethod
     def joined(cls, parts: Iterable["Certificate"]) -> "Certificate":
-        """Put parts of a certificate together, which list some cells each, in any order.
+        """Join parts of a certificate, given in any order, into one certificate.
 
         Raises:
-            ArgumentError: If there is none, or they are about different models or domains or of
-                different kinds.
+            ArgumentError: If `parts` is empty, or if the parts differ in model, domain or kind.
         """
         own = sorted(parts, key=lambda part: part.signatures[:1].tolist())
         if not own or any(part.subject() != own[0].subject() for part in own):
             raise ArgumentError(
-                "`parts` must be certificates of one kind about one model and domain, at least one."
+                "`parts` must contain at least one certificate, and all certificates must have the "
+                "same model, domain and kind."
             )
         signatures = np.concatenate([part.signatures for part in own])
         witnesses = np.concatenate([part.witnesses for part in own])
@@ -160,36 +164,41 @@ class Certificate:
         return replace(own[0], signatures=signatures, witnesses=witnesses, proofs=proofs)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write to a file; a crash or a full disk leaves the old file as it was."""
+        """Write the certificate to a file; if writing fails, an existing file is unchanged."""
         write_text(path, self.to_json())
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "Certificate":
-        """Read from a file written by `save`.
+        """Read a certificate from a file written by `save`.
 
         Raises:
-            RecordFormatError: If the file is not such a certificate; the message names the file.
+            RecordFormatError: If the file does not hold a certificate. The message names the file.
         """
         text = read_text(path)
         try:
             return cls.from_json(text)
         except RecordFormatError as error:
-            raise RecordFormatError(f"`path` must hold a certificate; in {path}: {error}") from None
+            raise RecordFormatError(
+                f"`path` must be a file with a certificate; {path}: {error}"
+            ) from None
 
 
 def domain_fingerprint(chart: WideArray, chart_denominator: int, rows: WideArray) -> str:
-    """Hash a domain: its chart and its inequalities.
+    """Return a hash of the chart and the inequalities of a domain.
 
     Raises:
-        ArgumentError: If it has an integer longer than `MOST_DOMAIN_BITS`.
+        ArgumentError: If an integer of the domain is longer than `MOST_DOMAIN_BITS`.
     """
     if has_long_integers(chart, chart_denominator, rows):
-        raise ArgumentError(f"`domain` must have integers of at most {MOST_DOMAIN_BITS} bits.")
+        raise ArgumentError(
+            f"The integers that define `domain` must have at most {MOST_DOMAIN_BITS} bits for a "
+            "certificate. Use coordinates of moderate size."
+        )
     return fingerprint([chart, chart_denominator, rows])
 
 
 def has_long_integers(chart: WideArray, chart_denominator: int, rows: WideArray) -> bool:
-    """Say whether a domain has an integer longer than `MOST_DOMAIN_BITS`."""
+    """Return whether an integer of a domain is longer than `MOST_DOMAIN_BITS`."""
     integers = [chart_denominator, *chart.ravel().tolist(), *rows.ravel().tolist()]
     return any(integer.bit_length() > MOST_DOMAIN_BITS for integer in integers)
 
@@ -224,7 +233,7 @@ def _certificate(cls: type[Certificate], content: dict[str, Any]) -> Certificate
     chart, rows = (_table(name, domain[name], dim + 1) for name in ("chart", "rows"))
     if has_long_integers(chart, denominator, rows):
         raise RecordFormatError(
-            f"`domain` must have integers of at most {MOST_DOMAIN_BITS} bits; one is longer."
+            f"The integers of `domain` must have at most {MOST_DOMAIN_BITS} bits; one is longer."
         )
     return cls(
         model=content["model"],
@@ -245,13 +254,13 @@ def _signatures(given: Any) -> IntArray:
     for i, row in enumerate(rows):
         if not isinstance(row, list) or len(row) != width:
             raise RecordFormatError(
-                f"`signatures[{i}]` must list {width} winners, as `signatures[0]` does; "
+                f"`signatures[{i}]` must list {width} winners, like `signatures[0]`; "
                 f"got {_shown(row)}."
             )
         for entry in row:
             if type(entry) is not int or not 0 <= entry < _JSON_SAFE:
                 raise RecordFormatError(
-                    f"`signatures[{i}]` must list indices; got {_shown(entry)}."
+                    f"`signatures[{i}]` must list nonnegative integers; got {_shown(entry)}."
                 )
     table = np.array(rows, dtype=np.int64).reshape(len(rows), width)
     table.setflags(write=False)
@@ -263,7 +272,7 @@ def _proof(given: Any) -> Proof:
     for pair in _list("proof", given):
         if not isinstance(pair, list) or len(pair) != 2 or type(pair[0]) is not int:
             raise RecordFormatError(
-                f"`proofs` must hold pairs of a row and a multiplier; got {_shown(pair)}."
+                f"`proofs` must contain pairs of a row and a multiplier; got {_shown(pair)}."
             )
         pairs.append((_read("row", pair[0]), _read("multiplier", pair[1])))
     return tuple(pairs)
@@ -282,12 +291,12 @@ def _table(name: str, given: Any, n_columns: int) -> WideArray:
 def _read(name: str, entry: Any) -> int:
     if type(entry) is int and -_JSON_SAFE < entry < _JSON_SAFE:
         return entry
-    # `int` alone would also take blanks, underscores and other alphabets.
+    # `int` alone would also accept spaces, underscores and digits of other alphabets.
     if isinstance(entry, str) and _HEXADECIMAL.fullmatch(entry):
         return int(entry, 16)
     raise RecordFormatError(
-        f"`{name}` must hold integers below 2**53 in absolute value, or hexadecimal text as "
-        f"'-0x1f'; got {_shown(entry)}."
+        f"`{name}` must contain integers below 2**53 in absolute value, or hexadecimal text such "
+        f"as '-0x1f'; got {_shown(entry)}."
     )
 
 
@@ -315,6 +324,6 @@ def _written(integer: int) -> int | str:
 def _shown(value: Any) -> str:
     try:
         text = repr(value)
-    except ValueError:  # An integer with too many digits to be written.
+    except ValueError:  # The integer has too many digits for `repr`.
         text = f"a long {type(value).__name__}"
     return text if len(text) <= 60 else f"{text[:57]}..."

@@ -1,13 +1,15 @@
-r"""Parts of a certificate, and what each must know of the others.
+r"""Parts of a certificate, and the cells of other parts that each of them needs.
 
-The cells of a part follow one another in the order of all cells. The tree of signatures is walked
-part by part: a node, the cells that begin with some winners, belongs to every part that has cells
-of it, and a part that has some of them but not all must know which winners the others list in the
-groups of the node's layer. A node that has cells of several parts begins as the first or as the
-last cell of each of them does. So a part is told of few cells of others, which stand for all.
+The cells of a part are consecutive in the order of all cells. The tree of signatures is traversed
+part by part. A node is the set of cells whose signatures have a given prefix; it belongs to every
+part that contains some of its cells. If a part contains only some cells of a node, it must know the
+winners that the other parts list in the groups of the node's layer. If a node has cells in several
+parts, its prefix is a prefix of the first or of the last cell of each of these parts. Therefore a
+few cells of the other parts, called representatives, suffice.
 
-What is told makes parts agree, but nobody has to believe it: with fewer cells of others more
-branches would have to be refused, or larger pieces be covered, and never fewer or smaller ones.
+The representatives make the parts consistent with each other, but a verifier need not trust them.
+With fewer representatives, a part would have to refuse more branches or cover larger pieces, never
+fewer or smaller ones.
 """
 
 from itertools import pairwise
@@ -21,11 +23,11 @@ from hardmax.typing import AnyArray, IntArray
 
 
 class PartEnds(NamedTuple):
-    """What others need to know of the cells of a part.
+    """The cells of a part that other parts need.
 
     Attributes:
-        early: Its first cell, and cells that stand for those behind it.
-        late: Cells that stand for those before the last, and its last cell.
+        early: The first cell, followed by representatives of the later cells.
+        late: Representatives of the cells before the last, followed by the last cell.
     """
 
     early: AnyArray
@@ -33,18 +35,18 @@ class PartEnds(NamedTuple):
 
 
 class PartContext(NamedTuple):
-    """What a part must know of the others: cells before its own, and behind them."""
+    """The representatives of other parts that a part needs: before its own cells, and after."""
 
     before: AnyArray
     behind: AnyArray
 
 
 def part_ends(network: ArgmaxNetwork, signatures: AnyArray, kind: str) -> PartEnds:
-    """Return what others need to know of cells, which are in order.
+    """Return the cells of a part that other parts need.
 
     Args:
         network: The network.
-        signatures: The cells, shape `(n_cells, n_groups)`.
+        signatures: The cells of the part in order, shape `(n_cells, n_groups)`.
         kind: The kind of the certificate.
     """
     cells = signatures.astype(np.min_scalar_type(signatures.max(initial=0)))
@@ -54,10 +56,11 @@ def part_ends(network: ArgmaxNetwork, signatures: AnyArray, kind: str) -> PartEn
 
 
 def part_contexts(network: ArgmaxNetwork, parts: list[PartEnds], kind: str) -> list[PartContext]:
-    """Return for each part, all in order, what it must know of the others.
+    """Return the representatives of other parts that each part needs; parts are in order.
 
-    Those that stand for cells seen from one end of a part stand for them also farther away: seen
-    from there, a cell agrees with that end as far as it does, or as far as the end of the part.
+    Representatives of cells with respect to one end of a part also represent them with respect to
+    every cell farther away: the prefix that a cell shares with the farther cell is the shorter of
+    the prefixes that it and the farther cell share with that end.
     """
     layers = _layers(network, kind)
     numbers = np.result_type(*(part.early for part in parts))
@@ -73,17 +76,17 @@ def part_contexts(network: ArgmaxNetwork, parts: list[PartEnds], kind: str) -> l
 
 
 def _layers(network: ArgmaxNetwork, kind: str) -> IntArray | None:
-    """Return the layer of each group; None for tilings, which ask for one group at a time."""
+    """Return the layer of each group; None for tilings, which treat one group at a time."""
     if kind == TILING:
         return None
     return np.repeat(np.arange(len(network.layers)), [layer.n_groups for layer in network.layers])
 
 
 def _standing(cells: AnyArray, reference: AnyArray, layers: IntArray | None) -> AnyArray:
-    """Keep cells that stand for all.
+    """Return representatives of some cells with respect to a reference cell.
 
-    Of those that leave a reference at the same group they are one for every winner in that group,
-    or, given layers, in any group of its layer.
+    Cells whose first difference from the reference is in the same group are represented by one cell
+    for every winner that occurs in that group or, given layers, in any group of its layer.
     """
     if not len(cells):
         return cells
@@ -95,7 +98,7 @@ def _standing(cells: AnyArray, reference: AnyArray, layers: IntArray | None) -> 
         kept[np.unique(names + winners, return_index=True)[1]] = True
         return cells[kept]
     for group, layer in enumerate(layers.tolist()):
-        # What agrees with the reference here adds nothing to what it lists.
+        # A cell with the reference's winner in this group adds no new winner.
         others = np.flatnonzero(is_other[:, group] & (layers[leaves] == layer))
         winners = names[others] + cells[others, group]
         kept[others[np.unique(winners, return_index=True)[1]]] = True

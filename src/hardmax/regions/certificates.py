@@ -1,11 +1,12 @@
-r"""Making a certificate for a list of cells, whichever engine found it.
+r"""Make a certificate for a list of cells, regardless of the engine that found them.
 
-A certificate holds a rational point inside every cell and, above two dimensions, a proof for every
-branch the list does not take. Points come from the engine: floats, which are inside if they are
-located there (`point_location`). What the engine has no point for comes from Gordan's alternative
-(`geometry.cones`), as the proofs do: the inequalities of a set either have a common point or a
-positive combination that vanishes. A list with an empty cell, or for refusals without one that
-exists, cannot be certified, and the error says which. Nothing of the verifier is used here.
+A certificate contains a rational point in every cell and, above dimension 2, a proof for every
+branch that the list does not take. The engine proposes floats as points; point location decides
+whether they lie in their cells (`_location/points.py`). The remaining points, and the proofs, come
+from Gordan's alternative (`geometry.cones`): a list of strict linear inequalities either has a
+common solution, or a positive combination of them is zero. A list with an empty cell cannot be
+certified, nor, by refusals, a list with a missing cell; the error names the cell. This module uses
+no code of the verifier.
 """
 
 from collections.abc import Callable
@@ -48,24 +49,25 @@ def make_certificate(
     *,
     kind: str | None = None,
 ) -> Certificate:
-    """Make a certificate that the given signatures are all cells of a model on a domain.
+    """Make a certificate that a list of signatures contains every cell of a model on a domain.
 
-    A tiling is cheap to make and says nothing yet: whether cells are missing shows when it is
-    verified. Refusal proofs are found here, so an incomplete list is noticed here.
+    A certificate of kind `"tiling"` is cheap to make, but its completeness is not checked here: a
+    missing cell is detected only by `verify_certificate`. For the kind `"refusals"`, the proofs are
+    found here, and a missing cell raises an error here.
 
     Args:
         model: The model, as for `enumerate_regions`.
-        domain: Any domain in its input space, or its text.
+        domain: A domain in the input space, or its text.
         signatures: The cells, integers of shape `(n_cells, n_groups)`.
-        witnesses: A point of the domain's coordinates for each cell: floats, shape
-            `(n_cells, dim)`, or integers `(p, q)` for the point `p / q`, shape
-            `(n_cells, dim + 1)`, dtype object. Those that do not lie inside their cells are
-            replaced. None to find them all.
-        kind: `"tiling"` (one and two dimensions) or `"refusals"`; by default a tiling where there
-            is one.
+        witnesses: A point for each cell in the domain's coordinates: floats of shape
+            `(n_cells, dim)`, or integers `(p, q)` that stand for the point `p / q`, of shape
+            `(n_cells, dim + 1)` and dtype object. Points that do not lie in their cells are
+            replaced. By default, all points are computed.
+        kind: `"tiling"` (in dimensions 1 and 2) or `"refusals"` (in any dimension). The default is
+            a tiling in dimensions 1 and 2, refusals above.
 
     Raises:
-        ArgumentError: If a listed cell is empty or listed twice, or a cell is found missing.
+        ArgumentError: If a listed cell is empty or listed twice, or if a missing cell is found.
         ShapeMismatchError: If an array has the wrong shape.
 
     Examples:
@@ -76,8 +78,8 @@ def make_certificate(
         >>> make_certificate(net, WholeSpace(1), [[0, 0], [1, 1]], kind="refusals")
         Traceback (most recent call last):
             ...
-        hardmax.errors.ArgumentError: `signatures` must list every cell; one where layer 0, unit 1,
-        form 0 wins is missing that otherwise begins like [1, 1].
+        hardmax.errors.ArgumentError: `signatures` must list every cell, but a cell is missing. Its
+        signature begins like [1, 1], except that layer 0, unit 1, form 0 wins.
     """
     return make_part(model, domain, signatures, witnesses, kind=kind)
 
@@ -91,16 +93,16 @@ def make_part(
     kind: str | None = None,
     context: PartContext | None = None,
 ) -> Certificate:
-    """Make a part of a certificate, as `make_certificate` makes a whole one.
+    """Make a part of a certificate.
 
     Args:
-        model: As in `make_certificate`.
-        domain: Likewise.
+        model: The model, as in `make_certificate`.
+        domain: The domain, as in `make_certificate`.
         signatures: The cells of the part, in order.
-        witnesses: Points inside them.
-        kind: As in `make_certificate`.
-        context: For refusals, what the part must know of the others (see `part_contexts`); nothing
-            if there are none.
+        witnesses: Points in these cells.
+        kind: The kind of the certificate, as in `make_certificate`.
+        context: For refusals, the representatives of the other parts (see `part_contexts`). None if
+            this is the only part.
     """
     network = read_network(model)
     place = charted(domain, network.dim_in)
@@ -108,8 +110,8 @@ def make_part(
         kind = TILING if place.dim <= 2 else REFUSALS
     if kind not in (TILING, REFUSALS) or (kind == TILING and place.dim > 2):
         raise ArgumentError(
-            f"`kind` must be 'refusals', or 'tiling' up to dimension 2; got {kind!r} in dimension "
-            f"{place.dim}."
+            f"`kind` must be 'refusals', or 'tiling' for a domain of dimension 1 or 2; got "
+            f"{kind!r} for a domain of dimension {place.dim}."
         )
     table = _signatures(network, signatures)
     order = _order(table)
@@ -124,7 +126,7 @@ def make_part(
         cells = np.concatenate([before, table[order], behind]).astype(np.int64)
         walk = _Walk(network, place, cells, (len(before), len(before) + len(table)))
         with track(iter(()), "cells certified", len(table)) as bar:
-            # Who makes parts says how many there are.
+            # If there are several parts, the caller shows the progress.
             walk.run(given, bar.advance if context is None else lambda n_cells: None)
         points, proofs = walk.witnesses, walk.proofs
     else:
@@ -153,8 +155,8 @@ def _signatures(network: ArgmaxNetwork, signatures: ArrayLike) -> IntArray:
     if outside.any():
         cell, group = (int(i) for i in np.argwhere(outside)[0])
         raise ArgumentError(
-            f"`signatures` must hold indices below {n_forms[group]} in column {group}; got "
-            f"{table[cell, group]} in row {cell}."
+            f"`signatures` must contain indices from 0 to {n_forms[group] - 1} in column {group}; "
+            f"got {table[cell, group]} in row {cell}."
         )
     table = table.copy()
     table.setflags(write=False)
@@ -167,13 +169,13 @@ def _order(table: IntArray) -> IntArray:
     twice = np.flatnonzero((ordered[1:] == ordered[:-1]).all(axis=1))
     if twice.size:
         raise ArgumentError(
-            f"`signatures` must list a cell once; got {ordered[twice[0]].tolist()} twice."
+            f"`signatures` must list each cell once; got {ordered[twice[0]].tolist()} twice."
         )
     return np.asarray(order)
 
 
 def _candidates(witnesses: Any, n_cells: int, dim: int) -> list[Vector | None]:
-    """Read the points a caller proposes as integers (p, q)."""
+    """Return the points that the caller proposes as integers (p, q)."""
     if witnesses is None:
         return [None] * n_cells
     if isinstance(witnesses, np.ndarray) and witnesses.dtype == object:
@@ -181,8 +183,8 @@ def _candidates(witnesses: Any, n_cells: int, dim: int) -> list[Vector | None]:
             type(x) is int for x in witnesses.ravel().tolist()
         ):
             raise ArgumentError(
-                f"`witnesses` must hold integers, shape ({n_cells}, {dim + 1}); got shape "
-                f"{witnesses.shape}."
+                "`witnesses` with dtype object must contain Python integers and have the shape "
+                f"({n_cells}, {dim + 1}); got an array of shape {witnesses.shape}."
             )
         return [tuple(row) if row[-1] > 0 else None for row in witnesses.tolist()]
     points = Sizes(n_cells=n_cells, dim=dim).floats("witnesses", witnesses, ("n_cells", "dim"))
@@ -202,7 +204,7 @@ def _tiling_points(
     signatures: IntArray,
     given: list[Vector | None],
 ) -> list[Vector]:
-    """Find a point inside every cell: the one given, if it is inside."""
+    """Find a point in every cell: the given point if it lies in the cell."""
     floats = np.array([_as_floats(point, place.dim) for point in given])
     known = np.flatnonzero(np.isfinite(floats).all(axis=1))
     is_inside = np.zeros(len(given), dtype=np.bool_)
@@ -215,7 +217,7 @@ def _tiling_points(
 
 
 def _as_floats(point: Vector | None, dim: int) -> list[float]:
-    """Return the floats that are a point; NaN if there are none."""
+    """Return the coordinates of a point as floats; NaN if they are not floats."""
     nothing = [float("nan")] * dim
     if point is None:
         return nothing
@@ -227,7 +229,7 @@ def _as_floats(point: Vector | None, dim: int) -> list[float]:
 
 
 def _exact(point: FloatArray) -> Vector:
-    """Write a point as integers `(p, q)`, the point `p / q`."""
+    """Return integers `(p, q)` for the point `p / q`."""
     ratios = [x.as_integer_ratio() for x in point.tolist()]
     scale = max(q for _, q in ratios)
     return (*(p * (scale // q) for p, q in ratios), scale)
@@ -236,19 +238,22 @@ def _exact(point: FloatArray) -> Vector:
 def _point_inside(
     network: ArgmaxNetwork, place: ChartedDomain, signature: list[int], given: Vector | None
 ) -> Vector:
-    """Find a point inside a cell from its inequalities."""
+    """Find a point in a cell from its inequalities."""
     rows = [*cell_rows(network, place, signature).walls, place.cone_rows[-1]]
     if given is not None and all(dot(row, given) > 0 for row in rows):
         return primitive(given)
     direction = decide_open_cone(wide_rows(rows, place.dim + 1)).direction
     if direction is None:
-        raise ArgumentError(f"`signatures` must list cells with interior; {signature} has none.")
+        raise ArgumentError(
+            f"`signatures` must list cells with nonempty interior; the cell of {signature} is "
+            "empty."
+        )
     return primitive(direction.tolist())
 
 
 @dataclass(frozen=True, eq=False)
 class _Floor:
-    """A layer on the open set where the layers before it are affine."""
+    """A layer restricted to an open set on which the earlier layers are affine."""
 
     index: int
     layer: ArgmaxLayer
@@ -262,7 +267,7 @@ class _Floor:
 
 @dataclass(frozen=True, eq=False)
 class _Node:
-    """A range of cells, the forms that win in them, and what is to be refused."""
+    """A range of cells, the forms that win in them, and the forms to be refused."""
 
     floor: _Floor | None
     cells: tuple[int, int]
@@ -273,10 +278,10 @@ class _Node:
 
 @dataclass(eq=False)
 class _Walk:
-    """The tree of signatures, walked in the order in which proofs are written.
+    """A traversal of the tree of signatures in the order in which proofs are written.
 
-    Of a part of all cells only nodes with cells of its own are visited, and only those that begin
-    with one are proved: others are proved elsewhere.
+    For a part of a certificate, the traversal visits only nodes with cells of this part, and proves
+    only nodes whose first cell belongs to this part. Other parts prove the remaining nodes.
     """
 
     network: ArgmaxNetwork
@@ -287,7 +292,7 @@ class _Walk:
     proofs: list[Proof] = field(default_factory=list)
 
     def run(self, candidates: list[Vector | None], advance: Callable[[int], None]) -> None:
-        """Find a witness for every own cell, in order, and all proofs; tell of every cell."""
+        """Find the witnesses of the part's cells, in order, and the proofs; report each cell."""
         first, end = self.own
         *domain, height = self.place.cone_rows
         self.n_domain_rows = len(domain)
@@ -336,9 +341,9 @@ class _Walk:
             for form in forms:
                 if names[form] != form:
                     raise ArgumentError(
-                        f"`signatures` must name a cell by the first of coinciding forms; got "
-                        f"{form - starts[group]} for {names[form] - starts[group]} in column "
-                        f"{column + group}."
+                        "`signatures` must contain the first of several coinciding forms, which "
+                        f"is {names[form] - starts[group]} in column {column + group}; got "
+                        f"{form - starts[group]}."
                     )
         refused = [
             (group, form)
@@ -354,7 +359,7 @@ class _Walk:
         return [start + winner for winner in sorted(set(column))]
 
     def _rows(self, floor: _Floor, group: int, winner: int) -> tuple[tuple[int, Vector], ...]:
-        """Return the rows winner minus rival with their names, primitive."""
+        """Return the primitive rows of winner minus rival, with their names."""
         starts = floor.layer.starts
         best = floor.vectors[winner]
         offset = 1 + self.n_domain_rows + floor.first_form
@@ -385,7 +390,7 @@ class _Walk:
                 for gone in forms
                 if gone not in present[group]
             ]
-            # Forms refused above cannot win here, so only those present bound the child.
+            # Forms refused at an ancestor cannot win here, so only present forms bound the child.
             offset = 1 + self.n_domain_rows + floor.first_form
             rows = tuple(
                 row
@@ -417,9 +422,9 @@ class _Walk:
             begins = self.signatures[node.cells[0], : floor.column + group + 1].tolist()
             number = form - int(floor.layer.starts[group])
             raise ArgumentError(
-                "`signatures` must list every cell; one where "
-                f"{self.network.name_wall(floor.index, group, number)} wins is missing that "
-                f"otherwise begins like {begins}."
+                "`signatures` must list every cell, but a cell is missing. Its signature begins "
+                f"like {begins}, except that "
+                f"{self.network.name_wall(floor.index, group, number)} wins."
             )
         names = [rows[i][0] for i in decision.support.tolist()]
         return tuple(zip(names, decision.multipliers, strict=True))
@@ -430,7 +435,7 @@ class _Walk:
         decision = self._decide(node.rows)
         if decision.direction is None:
             raise ArgumentError(
-                "`signatures` must list cells with interior; "
-                f"{self.signatures[node.cells[0]].tolist()} has none."
+                "`signatures` must list cells with nonempty interior; the cell of "
+                f"{self.signatures[node.cells[0]].tolist()} is empty."
             )
         return primitive(decision.direction.tolist())

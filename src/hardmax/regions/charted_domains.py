@@ -1,4 +1,4 @@
-r"""A domain as the exact engines read it: a chart and integer inequalities on its coordinates."""
+r"""Domains in the form that the engines use: a chart and exact inequalities in its coordinates."""
 
 from dataclasses import dataclass
 from fractions import Fraction
@@ -27,16 +27,20 @@ from hardmax.typing import BoolArray, FloatArray, WideArray
 
 @dataclass(frozen=True, eq=False)
 class ChartedDomain(WithoutCaches):
-    r"""The set $\{x(t) : \langle a, t\rangle \le b\}$ with interior in its coordinates $t$.
+    r"""A domain with coordinates: the set $\{x(t) : \langle a, t\rangle \le b\}$.
+
+    The affine map $t \mapsto x(t)$, called the chart, maps coordinates to inputs of the model. The
+    set of admissible $t$ has nonempty interior.
 
     Attributes:
-        dim: The dimension $k$ of the coordinates.
-        ambient_dim: The dimension of the points.
-        exact_rows: Primitive integers $(a, b)$, shape `(n_rows, dim + 1)`, without trivial rows.
-        chart: The chart $x = t W + b$ in floats; exact but for a segment.
-        stages: Exact affine maps, one after the other, that make up the chart; none if $x = t$.
-        corners: The lowest and the highest corner, if the domain is a box.
-        ends: The two ends, where $t$ is 0 and 1, if the domain is a segment.
+        dim: The dimension of the coordinates $t$.
+        ambient_dim: The dimension of the inputs $x$.
+        exact_rows: The inequalities $(a, b)$ as primitive integer vectors, shape
+            `(n_rows, dim + 1)`, without trivial rows.
+        chart: The chart $x = t W + b$ in floats. It is exact, except for a segment.
+        stages: Exact affine maps whose composition is the chart; empty if $x = t$.
+        corners: The lowest and the highest corner if the domain is a box, otherwise None.
+        ends: The two ends, at $t = 0$ and $t = 1$, if the domain is a segment, otherwise None.
 
     Examples:
         >>> from hardmax import Slice, WholeSpace
@@ -63,7 +67,7 @@ class ChartedDomain(WithoutCaches):
 
     @cached_property
     def coordinates(self) -> RationalForms:
-        """The coordinates of $x(t)$ as exact forms in $t$."""
+        """The components of $x(t)$ as exact forms in $t$."""
         forms = _identity_forms(self.dim)
         for stage in self.stages:
             forms = forms.compose(stage)
@@ -71,17 +75,17 @@ class ChartedDomain(WithoutCaches):
 
     @quickly_cached
     def kept(self) -> dict[str, Any]:
-        """What engines have computed from it, by name; it must not refer back to the domain."""
+        """A cache for engines, by name. Its values must not refer back to the domain."""
         return {}
 
     @property
     def inputs(self) -> RationalForms | None:
-        """The coordinates of $x(t)$ as exact forms, None where they are those of $t$."""
+        """The components of $x(t)$ as exact forms in $t$; None if $x = t$."""
         return None if self.is_identity else self.coordinates
 
     @property
     def cone_rows(self) -> list[Vector]:
-        r"""The rows $(-a, b)$ and last $(0, 1)$: positive at $(t, 1)$ inside the domain."""
+        r"""The rows $(-a, b)$, then $(0, 1)$: positive at $(t, 1)$ for $t$ inside the domain."""
         rows = [(*(-x for x in row[:-1]), row[-1]) for row in self.exact_rows.tolist()]
         return [*rows, (*(0,) * self.dim, 1)]
 
@@ -89,19 +93,23 @@ class ChartedDomain(WithoutCaches):
 _MOST_BY_VERTICES = 10
 _LASTING = Box, WholeSpace, Polytope, Slice
 _known: WeakKeyDictionary[Any, ChartedDomain] = WeakKeyDictionary()
-"""Domains read before: reading one takes as long as finding a few hundred cells.
+"""Cache of domains: reading a domain takes as long as finding a few hundred cells.
 
 A value must not refer to its key, or neither would ever be freed.
 """
 
 
 def charted(domain: Any, dim_in: int) -> ChartedDomain:
-    """Read any domain in the input space of a model, or the text of one.
+    """Return a domain, or a domain given as text, with its chart into the input space of a model.
+
+    Args:
+        domain: The domain or its text.
+        dim_in: The dimension of the input space.
 
     Raises:
-        ArgumentError: If the domain lies in another space, or has no interior, or text is not that
-            of a domain.
-        DtypeError: If it is not a domain.
+        ArgumentError: If the domain lies in a space of the wrong dimension or has empty interior,
+            or if the text does not describe a domain.
+        DtypeError: If `domain` has an unsupported type.
     """
     if isinstance(domain, ChartedDomain):
         return domain
@@ -109,7 +117,7 @@ def charted(domain: Any, dim_in: int) -> ChartedDomain:
         try:
             return charted(read_domain(domain), dim_in)
         except ArgumentError as error:
-            quoted = f"; you gave {domain!r:.80}" if repr(domain)[:40] not in str(error) else ""
+            quoted = f"; the text was {domain!r:.80}" if repr(domain)[:40] not in str(error) else ""
             raise ArgumentError(f"{str(error).rstrip('.')}{quoted}.") from None
     if not isinstance(domain, _LASTING):
         return _read(domain, dim_in)
@@ -131,10 +139,10 @@ def _identity_forms(dim: int) -> RationalForms:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class _ChartedBox(ChartedDomain):
-    """A box, whose rows, quadratic in the dimension, are written down when asked for."""
+    """A box. Its rows take quadratic space in the dimension and are computed on first access."""
 
     def __post_init__(self) -> None:
-        # An attribute that is not there is asked of `__getattr__`.
+        # Python calls `__getattr__` only for missing attributes.
         object.__delattr__(self, "exact_rows")
 
     def __getattr__(self, name: str) -> Any:
@@ -147,7 +155,7 @@ class _ChartedBox(ChartedDomain):
 
 
 def _read_box(box: Box) -> ChartedDomain:
-    """Read a box; most domains are boxes, and nothing about them needs to be computed."""
+    """Return the chart of a box. Most domains are boxes, so this computes nothing in advance."""
     none = np.empty((0, 0), dtype=object)
     return _ChartedBox(box.dim, box.dim, none, _identity(box.dim), (), (box.low, box.high))
 
@@ -165,12 +173,12 @@ def _box_rows(low: FloatArray, high: FloatArray) -> WideArray:
 
 
 class EnclosingBox(NamedTuple):
-    """A box around a bounded domain, in its coordinates, rounded.
+    """A box around a bounded domain, in the domain's coordinates, rounded.
 
     Attributes:
-        low: The lower ends, shape `(dim,)`.
-        high: The upper ends.
-        is_filled: Whether the domain is that box.
+        low: The lower ends of its sides, shape `(dim,)`.
+        high: The upper ends of its sides, shape `(dim,)`.
+        is_filled: Whether the domain equals this box.
     """
 
     low: FloatArray
@@ -179,10 +187,11 @@ class EnclosingBox(NamedTuple):
 
 
 def enclosing_box(domain: ChartedDomain) -> EnclosingBox | None:
-    r"""Return a box around a domain, the smallest one in up to ten dimensions; None if unbounded.
+    r"""Return a box around a domain, the smallest up to dimension 10; None for an unbounded domain.
 
-    A box has $2^d$ corners: the ends of its sides are read off the inequalities, and beyond ten
-    dimensions those of any domain that bounds each coordinate by itself.
+    The sides of a box are read off its inequalities, because a box has $2^d$ vertices. Above
+    dimension 10, the same is done for every domain with an upper and a lower bound on each single
+    coordinate among its inequalities.
     """
     if domain.corners is not None:
         return EnclosingBox(*domain.corners, True)
@@ -215,7 +224,7 @@ _UNIT_INTERVAL = wide_rows([(1, 1), (-1, 0)], 2)
 
 
 def _read_segment(segment: Segment) -> ChartedDomain:
-    """Read a segment, whose ends are different by construction."""
+    """Return the chart of a segment, whose ends are distinct by construction."""
     ends = segment.start, segment.end
     weight, bias = segment.chart
     if not np.isfinite(weight).all():
@@ -242,32 +251,35 @@ def _read(domain: Any, dim_in: int) -> ChartedDomain:
         given = domain.exact_rows
     else:
         raise DtypeError(
-            "`domain` must be a Box, Polytope, WholeSpace, Slice, Segment, Ray or Line, or its "
-            f"text such as 'box:-1,1^2'; got {type(domain).__name__}."
+            "`domain` must be a Box, Polytope, WholeSpace, Slice, Segment, Ray or Line, or text "
+            f"such as 'box:-1,1^2'; got {type(domain).__name__}."
         )
     if weight.shape[1] != dim_in:
         raise ArgumentError(
-            f"`domain` must lie in R^{dim_in}, the input space of the model; got one in "
-            f"R^{weight.shape[1]}."
+            f"`domain` must lie in the input space of the model, which has dimension {dim_in}; "
+            f"got a domain in a space of dimension {weight.shape[1]}."
         )
     chart = AffineMap(weight, bias)
     stages: tuple[AffineMap, ...] = () if chart.is_identity else (chart,)
     charted_domain = ChartedDomain(weight.shape[0], dim_in, _nontrivial(given), chart, stages)
-    # All of space has an interior.
+    # The whole space has nonempty interior.
     if not isinstance(domain, WholeSpace) and not _has_interior(charted_domain):
-        raise ArgumentError("`domain` must have an interior; its inequalities leave none.")
+        raise ArgumentError(
+            "`domain` must have nonempty interior; no point satisfies all its inequalities "
+            "strictly."
+        )
     return charted_domain
 
 
 def strictly_inside(domain: ChartedDomain, points: FloatArray) -> BoolArray:
-    """Say which points, in coordinates of a domain, lie in its interior, exactly.
+    """Decide exactly which points lie in the interior of a domain.
 
     Args:
         domain: The domain.
-        points: Shape `(n_points, dim)`, finite.
+        points: Finite points in the domain's coordinates, shape `(n_points, dim)`.
 
     Returns:
-        Shape `(n_points,)`.
+        A boolean for each point, shape `(n_points,)`.
     """
     if domain.corners is None:
         return is_strictly_positive(domain.cone_rows[:-1], points)
@@ -276,7 +288,7 @@ def strictly_inside(domain: ChartedDomain, points: FloatArray) -> BoolArray:
 
 
 def as_domain(domain: ChartedDomain) -> DomainKind:
-    """Return a domain that `charted` reads as the given one."""
+    """Return a domain whose chart, as `charted` returns it, is the given one."""
     if domain.corners is not None:
         return Box(*domain.corners)
     if domain.ends is not None:
@@ -295,16 +307,18 @@ def as_domain(domain: ChartedDomain) -> DomainKind:
 
 
 def refuse_outside(model: Any, domain: ChartedDomain) -> None:
-    """Refuse a domain that leaves the box of a model whose network stands for it there only.
+    """Raise an error if a domain extends beyond the `box` of a model.
+
+    The network of such a model equals the model only in the box.
 
     Raises:
-        ArgumentError: If the model has a `box` and a point of the domain lies outside.
+        ArgumentError: If the model has a `box` and a point of the domain lies outside it.
     """
     box = getattr(model, "box", None)
     if isinstance(box, Box) and not _lies_in(domain, box):
         raise ArgumentError(
-            f"`domain` must lie in the box of the model, {box!r}; outside, its network is another "
-            "function."
+            f"`domain` must lie in the box of the model, {box!r}, because its network equals the "
+            "model only there."
         )
 
 
@@ -328,18 +342,19 @@ def _lies_in(domain: ChartedDomain, box: Box) -> bool:
 
 
 def embedded(network: ArgmaxNetwork, domain: ChartedDomain) -> RationalForms:
-    """Return the stream before the first layer as forms on the domain."""
+    """Return the stream before the first layer, as forms on the domain."""
     return domain.coordinates.compose(network.embedding)
 
 
 def charted_network(network: ArgmaxNetwork, domain: ChartedDomain) -> tuple[ArgmaxNetwork, int]:
-    """Return a network of the coordinates that equals the given one on the domain, exactly.
+    """Return a network of the domain's coordinates that equals the given network exactly.
 
-    Composed weights would round, so all maps before the first layer but the first become layers
-    whose groups have one form each.
+    Composing the maps before the first layer would round their weights. Instead, the first of them
+    becomes the embedding, and each of the others a layer whose groups have one form each.
 
     Returns:
-        The network, and how many entries of its signatures come before those of the given one.
+        The network, and the number of entries in its signatures that precede the entries of the
+        given network.
     """
     maps = [m for m in (*domain.stages, network.embedding) if not m.is_identity]
     if not maps:
@@ -360,7 +375,7 @@ def _has_interior(domain: ChartedDomain) -> bool:
 
 
 def _nontrivial(rows: WideArray) -> WideArray:
-    """Reduce rows, without those that say 0 <= b for some b >= 0, and without repeats."""
+    """Return primitive rows without repetitions, and without rows `0 <= b` with `b >= 0`."""
     kept: dict[Vector, None] = {}
     for row in rows.tolist():
         if any(row[:-1]) or row[-1] < 0:

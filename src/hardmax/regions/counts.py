@@ -1,4 +1,4 @@
-"""How many there are: a number where all are known, and else only how many there are at least."""
+"""Counts: an integer if every cell is known, otherwise a lower bound."""
 
 from dataclasses import dataclass
 from math import inf
@@ -9,21 +9,22 @@ from hardmax._ground.arguments import integer
 from hardmax.errors import IncompleteError
 
 Count: TypeAlias = Any
-"""An `int` where all are known, else an `AtLeast`. No union, for where nothing stops a search the
-count is a number, and nobody should have to tell the type checker."""
+"""An `int` if the search is complete, otherwise an `AtLeast`. The type is not a union, because the
+count of a search without limits is a number, and callers need not prove that to a type checker."""
 
 
 @dataclass(frozen=True, repr=False)
 class AtLeast:
-    r"""An unknown count $n \ge$ `lower`: what a search that was stopped early can say.
+    r"""An unknown count $n \ge$ `lower`, from a search that was stopped early.
 
-    It is no number, and nothing turns it into one by accident: there is no `int(...)`, no
-    arithmetic, and it is no index and no length. A comparison that holds for every $n \ge$ `lower`,
-    or for none, is answered; any other is refused. Equality compares what is said, not the unknown
-    $n$: two are equal if their lower bounds are, and none equals a number.
+    An `AtLeast` is not a number and cannot become one by accident: it supports neither `int(...)`
+    nor arithmetic, and it is neither an index nor a length. A comparison returns True if it holds
+    for every $n \ge$ `lower`, False if it holds for none, and raises `IncompleteError` otherwise.
+    Equality compares the bounds, not the unknown $n$: two objects are equal if their lower bounds
+    are equal, and an `AtLeast` never equals a number.
 
     Attributes:
-        lower: The lower bound, a whole number.
+        lower: The lower bound, an integer.
 
     Examples:
         >>> count = AtLeast(3)
@@ -34,8 +35,8 @@ class AtLeast:
         >>> count >= 4
         Traceback (most recent call last):
         ...
-        hardmax.errors.IncompleteError: `count` must be known to compare it with 4; it is at least
-        3, for the search was stopped early. Its `lower` is a number, and a lower bound.
+        hardmax.errors.IncompleteError: `count` cannot be compared with 4: it is at least 3, because
+        the search was stopped early. Compare its lower bound, `count.lower`, instead.
         >>> count + 1
         Traceback (most recent call last):
         ...
@@ -44,7 +45,7 @@ class AtLeast:
 
     lower: int
 
-    __array_ufunc__ = None  # NumPy's numbers leave comparisons to this class.
+    __array_ufunc__ = None  # NumPy scalars then leave comparisons to this class.
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "lower", integer("lower", self.lower, at_least=0))
@@ -73,7 +74,7 @@ class AtLeast:
         return exceeds if exceeds is NotImplemented else not exceeds
 
     def _reaches(self, other: object, strictly: bool) -> Any:
-        """Say whether every count this can be is at least (or above) a number, if one answer is."""
+        """Return whether every possible count is at least (or above) a number; raise if unknown."""
         if not isinstance(other, Real | AtLeast):
             return NotImplemented
         if isinstance(other, Real):
@@ -82,13 +83,13 @@ class AtLeast:
             if other == inf:
                 return False
         raise IncompleteError(
-            f"`count` must be known to compare it with {other}; it is {self}, for the search was "
-            "stopped early. Its `lower` is a number, and a lower bound."
+            f"`count` cannot be compared with {other}: it is {self}, because the search was "
+            "stopped early. Compare its lower bound, `count.lower`, instead."
         )
 
 
 def as_count(n_found: int, is_complete: bool) -> Count:
-    """Return how many there are: the number found if these are all.
+    """Return the number found if the search is complete, otherwise an `AtLeast`.
 
     Examples:
         >>> as_count(7, True), as_count(7, False)

@@ -1,6 +1,6 @@
-"""Partitions as CSV: one line for each cell, for spreadsheets and other programs.
+"""Write partitions to CSV files, one line per cell, for spreadsheets and other programs.
 
-A CSV file has neither the model nor the domain, so it is not read back; a Parquet file is
+A CSV file contains neither the model nor the domain and cannot be read back; a Parquet file can
 (`arrow_tables`).
 """
 
@@ -16,24 +16,26 @@ from hardmax.errors import ArgumentError
 from hardmax.regions.partition import Partition
 
 COLUMNS = ("signature", "volume", "witness", "map")
-"""The columns. Numbers in a field are separated by blanks, rows of a matrix by semicolons:
+"""The columns. Within a field, spaces separate numbers and semicolons separate rows of a matrix:
 
 - `signature`: the winner in each group of each layer.
-- `volume`: in the domain's coordinates, rounded; `inf` if the cell is unbounded. Empty beyond
-  `MOST_MEASURED` dimensions, where one volume may take longer than the search.
+- `volume`: the volume in the domain's coordinates, rounded; `inf` if the cell is unbounded. Empty
+  above dimension `MOST_MEASURED`, where computing one volume may take longer than the search.
 - `witness`: a point inside the cell, in the domain's coordinates.
-- `map`: the affine map on the cell as a matrix of `dim + 1` rows, so that the output at a point `t`
-  is `(t, 1) @ map`; the last row is the bias.
+- `map`: the affine map on the cell as a matrix of `dim + 1` rows, of which the last is the bias.
+  The output at a point `t` is `(t, 1) @ map`.
 """
 MOST_MEASURED = 7
 _LINES_AT_ONCE = 4096
 
 
 def write_csv(partition: Partition, path: str | os.PathLike[str]) -> None:
-    """Write the cells of a partition to a CSV file; a crash leaves an older file as it was.
+    """Write the cells of a partition to a CSV file.
+
+    If writing fails, an existing file keeps its old content.
 
     Raises:
-        ArgumentError: If the cells were only counted.
+        ArgumentError: If the cells were counted but not stored.
 
     Examples:
         >>> import tempfile
@@ -48,7 +50,7 @@ def write_csv(partition: Partition, path: str | os.PathLike[str]) -> None:
         1,3.0,1.5,2.0; 0.0
         <BLANKLINE>
     """
-    # The cells of a stored search are read shard by shard.
+    # A stored partition is read shard by shard.
     parts = partition.shards() if hasattr(partition, "shards") else iter([partition])
     lines = chain([",".join(COLUMNS) + "\n"], *(_lines(part) for part in parts))
     with replacing(path) as stream:
@@ -57,9 +59,12 @@ def write_csv(partition: Partition, path: str | os.PathLike[str]) -> None:
 
 
 def _lines(partition: Partition) -> Iterator[str]:
-    """Yield a line for each cell."""
+    """Yield one line per cell."""
     if len(partition.signatures) != partition.n_found:
-        raise ArgumentError("`partition` must store its cells; this one was only counted.")
+        raise ArgumentError(
+            "`partition` must contain its cells, but they were only counted. Search again with "
+            "`count_only=False`."
+        )
     measured = partition.domain.dim <= MOST_MEASURED
     volumes = partition.volumes if measured else np.full(partition.n_found, np.nan)
     columns = partition.signatures, volumes, partition.witnesses, partition.affine_maps

@@ -1,23 +1,25 @@
-r"""Which engine finds the cells: the choice, and its evidence (`benchmarks/README.md`).
+r"""The choice of the engine that finds the cells (measurements: `benchmarks/README.md`).
 
 * Dimension 1, `lines`: an interval has two ends, so array operations split many intervals by a
-  layer at once, and breakpoints come sorted. ReLU networks are searched by their values at the
-  breakpoints, one product with the weights for each (`rectified_lines`), and in integers where all
-  weights are integers of few digits (`integer_lines`). Where coincidences would send many intervals
-  to integers of any size, and for transformers, the core splits intervals (`core_lines`). Groups of
-  24 forms and more are split by their upper envelope, found by sorting, so that a head of N keys
-  costs N log N.
-* Dimension 2, `planar`: a polygon is a cyclic list of edges, and clipping it is compiled. Groups of
-  24 forms and more are walked from one winner to the next, so that a cell among thousands of keys
-  costs little more than one among few.
-* Dimension 3 to 7, `spatial`: a polytope is its vertices with the facets through each, and a cut
-  is one compiled double-description step, hundreds of times as fast as the split tree, less as
-  vertices multiply with the dimension.
-* Beyond, `split_tree`: one linear decision for each form in doubt, whatever the number of
-  vertices; every answer carries an integer proof.
+  layer at once, and the breakpoints come out sorted. A ReLU network is searched by its values at
+  the breakpoints, with one product with the weights for each breakpoint (`rectified_lines`). If all
+  weights are integers with few digits, this search runs in integers (`integer_lines`). The core
+  splits intervals (`core_lines`) for transformers, and for ReLU networks in which coincidences
+  would send many intervals to arbitrary-precision integers. Groups of 24 forms or more are split by
+  their upper envelope, found by sorting, so that a head with N keys costs N log N.
+* Dimension 2, `planar`: a polygon is a cyclic list of edges, clipped by compiled code. In groups
+  of 24 forms or more, the search moves from one winner to the next, so that a cell among thousands
+  of keys costs little more than a cell among a few.
+* Dimensions 3 to 7, `spatial`: a polytope is a list of vertices with the facets through each of
+  them, and a cut is one compiled step of the double description method. This is hundreds of times
+  faster than the split tree. The advantage shrinks as the number of vertices grows with the
+  dimension.
+* Higher dimensions, `split_tree`: one linear feasibility decision for each form in doubt,
+  regardless of the number of vertices. Every answer carries an integer proof.
 
-The all-exact mode is the split tree in every dimension: it decides in integers alone and shares
-nothing with the filters of the others. All engines return the same cells.
+With `exact=True` the split tree runs in every dimension. It then decides in integers alone and
+shares nothing with the floating-point filters of the other engines. All engines return the same
+cells.
 """
 
 import os
@@ -47,7 +49,8 @@ if TYPE_CHECKING:
 
 MOST_SPATIAL = 7
 _NARROW, _PATIENCE = 1 << 20, 32
-"""Up to how many weights, after how many intervals in integers, the core takes ReLU networks."""
+"""Largest number of weights for which the core may take over the search of a ReLU network, and the
+number of intervals searched in integers before it does."""
 
 
 @overload
@@ -103,42 +106,48 @@ def enumerate_regions(
 ) -> Partition | GraphPartition:
     r"""Find every cell of a model on a domain, exactly.
 
-    A cell is a signature (the winner in each group of each layer) whose set has an interior in the
-    domain. Forms that coincide there make no wall; the first of them names the cell.
+    A cell is the set of inputs with a given signature (the index of the winner in each group of
+    each layer), provided that this set has nonempty interior in the domain. Forms that coincide on
+    a cell create no wall; the signature records the first of them.
 
     Args:
-        model: A model: a network, a transformer, a block or a head; the path of a file that
-            `load_model` reads; or a torch module that `from_torch` reads. If the model has a `box`,
-            the network stands for it there only. A `GraphNetwork` is searched as it is on bounded
-            domains of dimension 1 and 2, and decision boundaries are found too: the result is a
-            `GraphPartition`. Elsewhere, and for all that a `Partition` can do, its `network` is
-            asked, if it is small.
+        model: A network, transformer, block or head; the path of a model file that `load_model`
+            reads; or a torch module that `from_torch` reads. If the model has a `box`, the domain
+            must lie in it, because the network equals the model only there. A `GraphNetwork` is
+            searched directly on bounded domains of dimension 1 and 2, decision boundaries
+            included, and the result is a `GraphPartition`. In higher dimensions, and with `exact`,
+            `store` or `executor`, its property `network` is searched instead, which only a small
+            `GraphNetwork` has.
         domain: A `Box`, `Polytope`, `WholeSpace`, `Slice`, `Segment`, `Ray` or `Line` in the input
-            space, or its text, such as `"box:-1,1^2"` (see `parse_domain`).
-        count_only: Whether to count without storing anything.
-        exact: Whether to decide in integers alone, without floats first. The result is the same.
-        max_cells: Stop after this many cells; of a `GraphNetwork`, pieces of one class.
-        max_seconds: Stop within a second of this time, whatever has been found. It includes the
-            preparation of the model and the domain for the search.
-        workers: How many threads search, in two to seven dimensions and of a `GraphNetwork` (see
-            `set_workers`); the result does not depend on it.
-        store: A folder, in two to seven dimensions. Cells are written to it as they are found, and
-            memory does not grow with their number. A search that ended early, in whatever way, goes
-            on where it was when it is asked for again. The partition is that of `open_partition`.
-        executor: Who searches into a `store`, `workers` jobs at once, by default as many as it has
-            workers: any `concurrent.futures.Executor`; a function that makes one, which is called
-            again when a process is lost; `"processes"`; or the address of a Dask scheduler.
+            space, or a domain as text, such as `"box:-1,1^2"` (see `parse_domain`).
+        count_only: Whether to count the cells without storing them.
+        exact: Whether to decide every sign in integers, without trying floats first. The result is
+            the same; the search is slower.
+        max_cells: Stop after this many cells (for a `GraphNetwork`, after this many pieces).
+        max_seconds: Stop within a second of this time. It includes the preparation of the model and
+            the domain.
+        workers: The number of threads, in dimensions 2 to 7 and for a `GraphNetwork`. The default
+            is set by `set_workers`. The result does not depend on this number.
+        store: A folder to write cells to as they are found, in dimensions 2 to 7 only. Memory use
+            then does not grow with the number of cells. To resume an interrupted search, call again
+            with the same folder. The result is a `StoredPartition`, as `open_partition` returns.
+            Cannot be combined with `max_cells` or `exact`.
+        executor: Where the search runs. Requires `store`. Runs `workers` jobs concurrently; by
+            default, one per worker of the executor. Either a `concurrent.futures.Executor`; a
+            function that returns one, called again if a process dies; `"processes"`; or the address
+            of a Dask scheduler.
 
     Returns:
-        The partition. If a limit stopped the search, its `is_complete` is False, its cells are some
-        of those there are, and its counts are `AtLeast`, not numbers.
+        The partition. If a limit stopped the search, `is_complete` is False, some cells are
+        missing, and the counts are `AtLeast` instead of integers.
 
     Raises:
         DtypeError: If `model` or `domain` has an unsupported type.
         RecordFormatError: If `model` is a path and the file does not hold a model.
-        ArgumentError: If the domain lies in another space, has no interior or leaves the box of
-            the model, or a limit is negative.
-        Interrupted: On Ctrl-C. It is a `KeyboardInterrupt` whose `partial` is the partition so far.
+        ArgumentError: If the domain lies in the wrong space, has empty interior or extends beyond
+            the box of the model; if a limit is negative; or if the arguments cannot be combined.
+        Interrupted: On Ctrl-C. `Interrupted` is a `KeyboardInterrupt`; its `partial` is a partition
+            with the cells found so far.
 
     Examples:
         >>> from hardmax import Box, ReluNetwork, WholeSpace
@@ -214,19 +223,21 @@ def _stored(
     store: "str | os.PathLike[str] | None",
     executor: "Workers | None",
 ) -> Partition:
-    """Search into a folder, and open it."""
+    """Search into a folder and open the result."""
     from hardmax.regions._stores.durable import search_into
     from hardmax.regions.stores import open_partition
 
     if store is None:
-        raise ArgumentError("`executor` searches into a folder; give one as `store`.")
+        raise ArgumentError("`executor` needs a folder to write cells to. Pass one as `store`.")
     if engine not in ("planar", "spatial"):
         raise ArgumentError(
-            f"`store` needs a domain of dimension 2 to {MOST_SPATIAL} and `exact` False; this "
-            f"search would be one of the engine {engine!r}."
+            f"`store` requires a domain of dimension 2 to {MOST_SPATIAL} and `exact=False`; this "
+            f"search would use the engine {engine!r}."
         )
     if "max_cells" in limits:
-        raise ArgumentError("`max_cells` must be None with a `store`; stop by `max_seconds`.")
+        raise ArgumentError(
+            "`max_cells` cannot be combined with `store`. Use `max_seconds` to limit the search."
+        )
     try:
         search_into(store, network, where, engine, **limits, executor=executor)
     except Interrupted as stop:
@@ -235,7 +246,7 @@ def _stored(
 
 
 def _engine(dim: int, exact: bool) -> str:
-    """Name the engine for a dimension."""
+    """Return the name of the engine for a dimension."""
     if exact or dim > MOST_SPATIAL:
         return "split_tree"
     return {1: "lines", 2: "planar"}.get(dim, "spatial")
@@ -244,7 +255,7 @@ def _engine(dim: int, exact: bool) -> str:
 def _searched(
     network: ArgmaxNetwork, where: ChartedDomain, engine: str, limits: dict[str, Any]
 ) -> Partition:
-    """Run an engine and pack what it finds, also where Ctrl-C ends the search."""
+    """Run an engine and return its cells as a partition, even if Ctrl-C ends the search."""
 
     def packed(found: Any) -> Partition:
         cells = getattr(found, "cells", found)
@@ -264,8 +275,8 @@ def _searched(
     except KeyboardInterrupt:
         partial = packed(nothing_found(network.n_groups))
     raise Interrupted(
-        f"the search was interrupted; `partial` has what it found, {partial.n_cells:,} "
-        f"cell{'s' * (partial.n_found != 1)}",
+        f"the search was interrupted; `partial` holds the cells found so far ({partial.n_cells:,} "
+        f"cell{'s' * (partial.n_found != 1)})",
         partial,
     )
 
@@ -291,12 +302,12 @@ def _search_of(engine: str) -> Callable[..., Any]:
 def _along_a_line(
     network: ArgmaxNetwork, line: ChartedDomain, **limits: Any
 ) -> "LineCells | CellArrays":
-    """Search along a line: ReLU networks by values, others, and what is degenerate, by the core."""
+    """Search along a line: ReLU networks by their values, other and degenerate ones in the core."""
     from hardmax.regions._lines import core_lines, lines
     from hardmax.regions._search import space as spatial
 
     if is_rectified(network):
-        # A search that was stopped early must have the first cells, not any.
+        # If the search is stopped early, it must have found the first cells of the line.
         may_turn = network.n_weights <= _NARROW and (limits["count_only"] or len(limits) == 1)
         found = lines.explore(network, line, **limits, most_exact=_PATIENCE if may_turn else None)
         if found.cells.is_complete or not may_turn or found.search.n_exact <= _PATIENCE:

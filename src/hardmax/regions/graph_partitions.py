@@ -1,8 +1,8 @@
-r"""The cells of a network of any shape on a segment or a planar slice, with decision boundaries.
+r"""The cells of a graph network on a segment or a planar slice, with decision boundaries.
 
-The search adds one group to those of the network, the maximum of its outputs: who wins there is the
-class, and where that changes is the decision boundary, found exactly like every other wall. So a
-piece is a part of a cell with one class.
+The search adds one group to the network, the maximum of its outputs. The winner of this group is
+the class, and its walls are the decision boundary, found exactly like all other walls. A piece is
+the part of a cell on which the class is constant.
 """
 
 from dataclasses import dataclass, replace
@@ -33,13 +33,14 @@ from hardmax.typing import AnyArray, BoolArray, FloatArray, IntArray
 class GraphPartition:
     r"""The cells of a `GraphNetwork` on a segment or a planar slice, cut along decision boundaries.
 
-    Floats that are given (breakpoints, vertices, maps) come with bounds on their errors; which
-    pieces there are, their signatures and classes are exact.
+    A piece is the part of a cell on which the class (the index of the largest output) is constant.
+    The list of pieces, their signatures and their classes are exact. Breakpoints, vertices and maps
+    are floats; `found` contains bounds on their errors.
 
     Attributes:
         network: The network.
-        domain: Where its cells were looked for, with coordinates $t$.
-        found: What was found, in floats with radii.
+        domain: The domain that was searched, with coordinates $t$.
+        found: The pieces, in floats with error radii.
 
     Examples:
         >>> from hardmax import Segment, enumerate_regions
@@ -71,7 +72,7 @@ class GraphPartition:
 
     @property
     def engine(self) -> str:
-        """How the cells were found."""
+        """The name of the engine that found the cells."""
         return "graph"
 
     @property
@@ -81,17 +82,17 @@ class GraphPartition:
 
     @property
     def n_pieces(self) -> Count:
-        """How many pieces there are: cells, cut along decision boundaries."""
+        """The number of pieces: cells cut along decision boundaries."""
         return self._count(len(self.found.maps))
 
     @cached_property
     def n_cells(self) -> Count:
-        """How many signatures the network has on the domain."""
+        """The number of cells of the network on the domain."""
         return self._count(int(self._is_new_cell.sum()))
 
     @cached_property
     def _is_new_cell(self) -> BoolArray:
-        """Which pieces differ from the one before in more than their class; cells come as one."""
+        """Whether each piece begins a cell; the pieces of a cell are consecutive."""
         is_new = np.zeros(len(self.found.maps), dtype=np.bool_)
         is_new[self.found.changed_pieces[self.found.changes[:, 0] < self.network.n_groups]] = True
         is_new[:1] = True
@@ -99,14 +100,14 @@ class GraphPartition:
 
     @cached_property
     def n_affine_maps(self) -> Count:
-        """How many different affine maps the output has on the cells, decided exactly."""
+        """The number of distinct affine maps on the cells, decided exactly."""
         return self._count(int(self._map_classes.max()) + 1)
 
     @cached_property
     def n_regions(self) -> Count:
-        """How many connected pieces the cells with equal affine maps form.
+        """The number of regions: connected sets of cells with the same affine map.
 
-        `AtLeast` as many as there are maps if the search was stopped early.
+        If the search was stopped early, an `AtLeast` with the number of affine maps found.
         """
         if not self.is_complete:
             return self.n_affine_maps
@@ -115,7 +116,7 @@ class GraphPartition:
         if self.domain.dim == 1:
             pairs = consecutive
         else:
-            # The pieces of a cell hang together; cells of one map may do so too.
+            # The pieces of a cell are connected; cells with the same map may be connected too.
             cells = np.cumsum(self._is_new_cell)
             n_edges = np.diff(self.found.starts).tolist()
             shared = [g for g in members(classes) if len(g) > 1 and len(np.unique(cells[g])) > 1]
@@ -127,7 +128,7 @@ class GraphPartition:
 
     @cached_property
     def _map_classes(self) -> IntArray:
-        """For each piece a number, equal exactly where the affine maps are."""
+        """The number of each piece's affine map, equal if and only if the maps are equal."""
         firsts = np.flatnonzero(self._is_new_cell)
         maps = self.found.maps[firsts].reshape(len(firsts), -1)
         radii = np.repeat(self.found.map_radii[firsts, np.newaxis], self.domain.dim + 1, axis=1)
@@ -158,37 +159,55 @@ class GraphPartition:
 
     @cached_property
     def classes(self) -> IntArray:
-        """Which output is largest on each piece, shape `(n_pieces,)`; the first of equal ones."""
+        """The index of the largest output on each piece, the first of equal ones: `(n_pieces,)`."""
         return self.found.winners_of(self.network.n_groups)
 
     @property
     def breakpoints(self) -> FloatArray:
-        """Of a segment: where pieces meet, from left to right."""
+        """The points of a segment where pieces meet, from left to right.
+
+        Raises:
+            ArgumentError: If the dimension of the domain is not 1.
+        """
         if self.domain.dim == 2:
-            raise ArgumentError("`breakpoints` are those of a segment; this is a plane.")
+            raise ArgumentError(
+                "`breakpoints` requires a domain of dimension 1; this domain has dimension 2. Use "
+                "`polygons` instead."
+            )
         return self.found.vertices[2::2, 0]
 
     @property
     def polygons(self) -> list[FloatArray]:
-        """Of a plane: the vertices of each piece in cyclic order."""
+        """The vertices of each piece of a planar domain, in cyclic order.
+
+        Raises:
+            ArgumentError: If the dimension of the domain is not 2.
+        """
         if self.domain.dim == 1:
-            raise ArgumentError("`polygons` are those of a plane; this is a segment.")
+            raise ArgumentError(
+                "`polygons` requires a domain of dimension 2; this domain has dimension 1. Use "
+                "`breakpoints` instead."
+            )
         return np.split(self.found.vertices, self.found.starts[1:-1])
 
     @property
     def maps(self) -> FloatArray:
-        """The output on each piece: slopes, then offsets, shape `(n, dim + 1, dim_out)`."""
+        """The affine map on each piece: slopes, then offsets; shape `(n, dim + 1, dim_out)`."""
         return self.found.maps
 
     @cached_property
     def decision_boundary(self) -> FloatArray:
-        """Where the class changes: coordinates of points `(n, 1)`, or of edges `(n, 2, 2)`.
+        """The decision boundary: points of shape `(n, 1)`, or edges of shape `(n, 2, 2)`.
 
-        Every edge is given once, from the side of the smaller class.
+        Every edge is listed once, from the side of the smaller class.
+
+        Raises:
+            IncompleteError: If the search was stopped early.
         """
         if not self.is_complete:
             raise IncompleteError(
-                "`decision_boundary` needs all pieces; the search was stopped early."
+                "`decision_boundary` needs all pieces, but the search was stopped early. Search "
+                "again without a limit."
             )
         classes, found = self.classes, self.found
         if self.domain.dim == 1:
@@ -200,7 +219,7 @@ class GraphPartition:
         own = np.repeat(classes, np.diff(starts))
         is_boundary = (walls[:, 0] == decision) & (own < walls[:, 2])
         edges = np.stack([vertices[is_boundary], vertices[after[is_boundary]]], axis=1)
-        # Along walls of other groups outputs may tie too; there both sides have the wall.
+        # Outputs may also tie along walls of other groups; both sides then list the wall.
         may_tie = self._may_tie()
         suspects = np.flatnonzero(may_tie & may_tie[after] & (walls[:, 0] != decision))
         pieces = np.searchsorted(starts, suspects, "right") - 1
@@ -215,9 +234,10 @@ class GraphPartition:
         return np.concatenate([edges, np.array(others, np.float64).reshape(-1, 2, 2)])
 
     def _may_tie(self) -> BoolArray:
-        """Say at which vertices of pieces another output may be as large as that of the class.
+        """Return at which vertices of pieces another output may be as large as the class's output.
 
-        A coefficient is off by at most the radius of its output, a vertex by its own.
+        The error of a coefficient is at most the radius of its output; the error of a vertex is at
+        most the radius of the vertex.
         """
         found, classes = self.found, self.classes
         pieces = np.repeat(np.arange(len(classes)), np.diff(found.starts))
@@ -237,7 +257,11 @@ class GraphPartition:
         return np.asarray(~is_ahead.all(axis=1))
 
     def points(self, coordinates: FloatArray) -> FloatArray:
-        """Return the inputs at rows of coordinates, rounded."""
+        """Return the inputs at points given by their coordinates, rounded.
+
+        Args:
+            coordinates: The points in the domain's coordinates, shape `(n, dim)`.
+        """
         return np.asarray(coordinates @ self.domain.chart.weight + self.domain.chart.bias)
 
     def _count(self, n: int) -> Count:
@@ -250,7 +274,10 @@ def explore_graph(
     max_cells: int | None,
     n_threads: int,
 ) -> GraphPartition:
-    """Find the cells of a network on a bounded domain of dimension 1 or 2 (`enumerate_regions`)."""
+    """Find the cells of a network on a bounded domain of dimension 1 or 2.
+
+    The arguments are those of `enumerate_regions`.
+    """
     where = charted(domain, model.dim_in)
     limits: dict[str, Any] = {}
     if max_cells is not None:
@@ -276,7 +303,7 @@ def explore_graph(
 
 
 def with_decision(model: GraphNetwork) -> GraphNetwork:
-    """Return a network with one more group: the largest of its outputs."""
+    """Return the network with one more group: the maximum of its outputs."""
     n = model.dim_out
     if n == 1:
         return model

@@ -1,12 +1,13 @@
-r"""Where an output, or the difference of two, takes a value: exact pieces, cell by cell.
+r"""Level sets of an output, or of the difference of two outputs, as exact pieces of cells.
 
-On each cell the output is affine, so its level set there is a slice of the closed cell by one
-hyperplane. A hard transformer jumps, and its decision boundary also runs along walls where the
-output passes the value without taking it: these pieces are found from the neighbours.
+On each cell the output is affine, so its level set there is the intersection of the closed cell
+with one hyperplane. The output of a hard transformer may jump across a wall and pass the value
+without taking it. The decision boundary contains such walls too; they are found from pairs of
+neighbours.
 
-The output at the vertices of all cells tells which of them have a piece, in floats with proven
-bounds. What these leave open is decided in integers; the pieces are made in integers when they are
-first asked for.
+The output at the vertices of all cells, in floats with proven error bounds, decides for most cells
+whether they contain a piece. The remaining cells are decided in integers. The pieces themselves are
+computed in integers when they are first used.
 """
 
 from dataclasses import dataclass, field
@@ -39,9 +40,9 @@ class LevelSet(WithoutCaches):
     """The pieces of a level set or of a decision boundary.
 
     Attributes:
-        cells: For each piece the cell on whose closure it was found, shape `(n_pieces,)`.
-        across: For a piece of a wall where the output jumps past the value, the cell on the
-            other side; -1 for all others. Shape `(n_pieces,)`.
+        cells: For each piece, the index of the cell whose closure contains it, shape `(n_pieces,)`.
+        across: For a piece of a wall across which the output jumps past the value, the index of the
+            cell on the other side; otherwise -1. Shape `(n_pieces,)`.
 
     Examples:
         >>> from hardmax import Box, ReluNetwork, enumerate_regions
@@ -69,8 +70,9 @@ class LevelSet(WithoutCaches):
     def pieces(self) -> tuple[Polytope, ...]:
         """The pieces as exact polytopes in the domain's coordinates.
 
-        They are of dimension one less than the domain, or a whole cell where the output is constant
-        and has the value. All of them are made when they are first asked for, in integers.
+        The dimension of a piece is one less than the dimension of the domain, except that a piece
+        is a whole cell if the output is constant on the cell and equal to the value. The pieces are
+        computed in integers on first access.
         """
         known, exact = self._decided, self._exact
         return tuple(
@@ -80,7 +82,7 @@ class LevelSet(WithoutCaches):
 
     @cached_property
     def segments(self) -> FloatArray:
-        """In a plane, the bounded pieces that are segments, rounded: shape `(n, 2, 2)`."""
+        """The bounded pieces of dimension 1 in a planar domain, rounded: shape `(n, 2, 2)`."""
         ends = [p.vertices for p in self.pieces if p.dim == 1 and p.is_bounded]
         return np.array(ends, dtype=np.float64).reshape(-1, 2, 2)
 
@@ -88,22 +90,26 @@ class LevelSet(WithoutCaches):
 def level_set(
     partition: Partition, output: int = 0, *, minus: int | None = None, value: float = 0.0
 ) -> LevelSet:
-    r"""Find where an output equals a value, or jumps past it, exactly.
+    r"""Find exactly where an output equals a value or jumps past it.
 
-    With $g$ the output (minus another one) less the value, the pieces are $\{g = 0\}$ on the
-    closure of every cell, of dimension at least $d - 1$, and the parts of walls with $g > 0$ on one
-    side and $g < 0$ on the other. A piece on a wall is found from both sides of it. The cost is
-    that of $g$ at all vertices, and of one exact composition for each cell where $g$ is nearly
-    zero at a vertex, or for each piece once it is looked at.
+    Let $g$ be the output, minus another output if `minus` is given, minus the value, and let $d$ be
+    the dimension of the domain. The pieces are the sets $\{g = 0\}$ on the closures of the cells,
+    if they have dimension at least $d - 1$, and the parts of walls with $g > 0$ on one side and
+    $g < 0$ on the other. A piece of $\{g = 0\}$ on a wall is listed once for each side on which
+    $g$ is zero there. The cost is one evaluation of $g$ at every vertex, and one
+    exact composition for each cell where $g$ is nearly zero at a vertex and for each piece that is
+    used.
 
     Args:
-        partition: All cells, stored.
-        output: Which output, from 0.
-        minus: Another output to subtract: the boundary between two classes.
+        partition: A complete partition with its cells stored.
+        output: The index of the output.
+        minus: The index of an output to subtract. With `value` 0, the level set is then the
+            boundary between two classes.
         value: The level.
 
     Raises:
         IncompleteError: If the search for the cells was stopped early.
+        ArgumentError: If the cells were counted but not stored, or an index is out of range.
 
     Examples:
         >>> from hardmax import Box, ReluNetwork, enumerate_regions
@@ -315,7 +321,7 @@ def _jumps(
     Pieces that had to be made are added to `decided`.
     """
     if not any(layer.is_table.any() for layer in partition.network.layers):
-        return []  # Units pass their maximum on: the output is continuous.
+        return []  # Units return their maximum, so the output is continuous.
     dim, found = partition.domain.dim, []
     pairs = partition.neighbours.pairs
     low, high = sides[pairs].T
@@ -339,7 +345,10 @@ def _jumps(
 
 
 def _jumps_inside(piece: Polytope, above: Vector, below: Vector) -> bool:
-    """Whether both signs are strict in the relative interior: at one point means at all."""
+    """Return whether both signs are strict in the relative interior.
+
+    The signs are weak on the whole piece, so it suffices to check one relative interior point.
+    """
     point = [*piece.interior_point.tolist(), 1]
     high = sum(a * x for a, x in zip(above, point, strict=True))
     low = sum(a * x for a, x in zip(below, point, strict=True))

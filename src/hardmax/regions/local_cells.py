@@ -1,8 +1,9 @@
-r"""The cell that holds one point, in a space of any dimension: nothing is enumerated.
+r"""The cell that contains a given point, in any dimension, without enumerating other cells.
 
-On the cell every form is affine, so the distance from the point to the hyperplane of a gap is its
-value over the norm of its gradient. The least of these distances is that to the cell's boundary:
-the foot of the perpendicular to the nearest hyperplane lies on no far side of another one.
+On the cell every form is affine, so the distance from the point to the hyperplane of a gap is the
+gap divided by the norm of its gradient. The smallest of these distances is the distance to the
+boundary of the cell: the foot of the perpendicular to the nearest hyperplane does not lie beyond
+any other hyperplane.
 """
 
 from dataclasses import dataclass
@@ -43,22 +44,23 @@ from hardmax.regions.graph_partitions import with_decision
 from hardmax.typing import ArrayLike, BoolArray, FloatArray, IntArray, ModelLike
 
 _NARROW = 2.0**-16
-"""Bounds on a distance are compared in floats if they differ by at most this part of it."""
+"""Bounds on a distance are compared in floats if their relative difference is at most this."""
 
 
 @dataclass(frozen=True)
 class NearestWall:
-    r"""A wall, and how far it is.
+    r"""A wall of a cell, with its distance from a point.
 
     Attributes:
-        layer: The name of the maxima it belongs to; `decision` for the largest output.
-        group: Which of them.
-        rival: The entry that ties with the winner there.
-        distance: The Euclidean distance, or the parameter along a direction, rounded. The
-            Euclidean distance to this wall is right to a part of $2^{-16}$; it is infinite if it
-            exceeds the largest float.
+        layer: The name of the layer whose group creates the wall; `decision` for the maximum of the
+            outputs.
+        group: The index of the group in that layer.
+        rival: The index of the form that ties with the winner on the wall.
+        distance: The Euclidean distance, or the parameter $t$ along a direction, rounded. The
+            relative error of a Euclidean distance is at most $2^{-16}$; it is infinite if the
+            distance exceeds the largest float.
         low: A proven lower bound on the distance to the nearest wall.
-        high: A proven upper bound.
+        high: A proven upper bound on the distance to the nearest wall.
 
     Examples:
         >>> from hardmax import ReluNetwork
@@ -80,20 +82,21 @@ class NearestWall:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class LocalCell:
-    r"""The cell of a point, with the affine map on it and distances to its walls.
+    r"""The cell that contains a point, with its affine map and the distances to its walls.
 
     Attributes:
-        network: The network, with the largest output as its last group.
+        network: The network, with the maximum of the outputs as its last group.
         point: The point, shape `(dim_in,)`.
-        signature: The winner of each group of the model at the point, the first of those that tie.
-        weight: The $A$ with output $x A + b$ on the cell, shape `(dim_in, dim_out)`, rounded.
-        bias: The $b$, rounded.
-        errors: Bounds on the errors of the columns of $A$, in the Euclidean norm; infinite for
-            one with an entry beyond the largest float.
-        wall: The nearest wall of the model itself; None if there is none.
-        decision: Where another output ties with the largest one if the map of the cell is
-            continued; None for one output. It is a point of the cell only if it is nearer than
-            `wall`.
+        signature: The winner of each group of the model at the point, the first if several tie.
+        weight: The matrix $A$ of the output $x A + b$ on the cell, shape `(dim_in, dim_out)`,
+            rounded.
+        bias: The vector $b$, shape `(dim_out,)`, rounded.
+        errors: Bounds on the errors of the columns of $A$ in the Euclidean norm, shape
+            `(dim_out,)`; infinite for a column with an entry beyond the largest float.
+        wall: The nearest wall of the model; None if the cell has no wall.
+        decision: The nearest hyperplane on which another output ties with the largest, for the
+            affine map of this cell continued to the whole space; None if the network has one
+            output. It meets the cell at that distance only if it is nearer than `wall`.
 
     Examples:
         >>> from hardmax import ReluNetwork
@@ -126,60 +129,78 @@ class LocalCell:
 
     @property
     def class_index(self) -> int:
-        """The output that is largest at the point, the first of those that tie."""
+        """The index of the output that is largest at the point, the first if several tie."""
         return self._class_index
 
     @property
     def certified_radius(self) -> float:
-        """A proven radius within which no winner changes, and so not the class either.
+        """A proven lower bound on the radius within which neither a winner nor the class changes.
 
-        It is at most the largest such radius, and infinite only if no winner ever changes.
+        It is infinite only if no winner ever changes.
         """
         walls = [w.low for w in (self.wall, self.decision) if w is not None]
         return min(walls, default=inf)
 
     @property
     def radius_upper_bound(self) -> float:
-        """A proven upper bound on the largest such radius; infinite beyond the largest float."""
+        """A proven upper bound on the radius within which neither a winner nor the class changes.
+
+        It is infinite if no winner ever changes, or if the bound exceeds the largest float.
+        """
         walls = [w.high for w in (self.wall, self.decision) if w is not None]
         return min(walls, default=inf)
 
     @cached_property
     def beyond(self) -> "LocalCell":
-        """The cell beyond the nearest wall, at a point behind it.
+        """The cell on the other side of the nearest wall, computed at a point just behind the wall.
 
         Raises:
-            ArgumentError: If there is no wall.
+            ArgumentError: If the cell has no wall within the range of float64.
         """
         if self.wall is None:
-            raise ArgumentError("`beyond` needs a wall; the cell has none.")
+            raise ArgumentError("`beyond` needs a nearest wall, but this cell has no walls.")
         if self.wall.high == inf:
             raise ArgumentError(
-                "`beyond` needs a wall within the range of float64; the nearest one is at least "
-                f"{self.wall.low:.4g} away."
+                "`beyond` needs a wall at a distance within the range of float64; the nearest wall "
+                f"is at least {self.wall.low:.4g} away."
             )
         step = self.wall.high + 2.0**-20 * max(self.wall.high, 2.0**-20)
         return _located(self.network, self.point + step * self._normal)
 
     def along(self, direction: ArrayLike, reach: float = 1.0) -> NearestWall | None:
-        """The first wall on the way from the point in a direction, exactly.
+        """Find the first wall on the ray from the point in a direction, exactly.
 
         Args:
             direction: The direction $v$, shape `(dim_in,)`.
-            reach: How far to look: points $x + t v$ with $t$ below it.
+            reach: The end of the search: the points $x + t v$ with $0 < t <$ `reach` are searched.
 
         Returns:
-            The wall, with its $t$ as `distance`; None if there is none.
+            The wall, with the parameter $t$ as its `distance`; None if there is no wall.
         """
         return self._walk(direction, reach, is_decision=False)
 
     def decision_along(self, direction: ArrayLike, reach: float = 1.0) -> NearestWall | None:
-        """The first point on the way in a direction where the class changes, exactly."""
+        """Find the first point on the ray in a direction where the class changes, exactly.
+
+        Args:
+            direction: The direction, as in `along`.
+            reach: The end of the search, as in `along`.
+
+        Returns:
+            The decision boundary, with the parameter $t$ as its `distance`; None if the class does
+            not change.
+
+        Raises:
+            ArgumentError: If the network has only one output.
+        """
         return self._walk(direction, reach, is_decision=True)
 
     def _walk(self, direction: ArrayLike, reach: float, *, is_decision: bool) -> NearestWall | None:
         if is_decision and self.network.dim_out == 1:
-            raise ArgumentError("`decision_along` needs several outputs; the network has one.")
+            raise ArgumentError(
+                "`decision_along` requires a network with several outputs; this network has one. "
+                "Use `along` to find the next wall."
+            )
         way = np.asarray(direction, dtype=np.float64).ravel()
         end = number("reach", reach, above=0.0)
         domain = charted(_ray(self.point, way, 0.0, end), self.network.dim_in)
@@ -210,19 +231,22 @@ class LocalCell:
 
 
 def cell_at(model: ModelLike, x: ArrayLike) -> LocalCell:
-    """Find the cell that holds a point, and what is around it.
+    """Find the cell that contains a point, without enumerating other cells.
+
+    The result includes the affine map on the cell, the nearest wall with certified bounds on its
+    distance, the cell beyond that wall, and the distance to the decision boundary.
 
     Args:
         model: A `GraphNetwork`, `ReluNetwork` or `MaxoutNetwork` with any number of inputs, the
-            path of its file, or a torch module.
-        x: The point, shape `(dim_in,)` or that of an input.
+            path of a file with such a network, or a torch module.
+        x: The point, of shape `(dim_in,)` or of the shape of one input.
 
     Returns:
-        The cell: its affine map, its nearest wall with a certified distance, the cell beyond, and
-        how far the decision boundary is.
+        The cell.
 
     Raises:
-        DtypeError: If `model` is something else.
+        DtypeError: If `model` has an unsupported type.
+        ShapeMismatchError: If `x` is not a single finite point.
 
     Examples:
         >>> from hardmax import ReluNetwork
@@ -238,15 +262,18 @@ def cell_at(model: ModelLike, x: ArrayLike) -> LocalCell:
     network = graph_of(read_model(model))
     points, is_batch = network.read_points(x)
     if is_batch or not np.isfinite(points).all():
-        raise ShapeMismatchError("`x` must be one finite point.")
+        raise ShapeMismatchError(
+            "`x` must be a single point with finite coordinates; got an array of shape "
+            f"{np.shape(x)}."
+        )
     return _located(with_decision(network), points[0].copy())
 
 
 def graph_of(model: Any) -> GraphNetwork:
-    """Return a feed-forward network as a graph.
+    """Return a ReLU or maxout network as a graph network; return a graph network as it is.
 
     Raises:
-        DtypeError: If it is none.
+        DtypeError: If `model` has an unsupported type.
     """
     if isinstance(model, GraphNetwork):
         return model
@@ -274,7 +301,7 @@ def graph_of(model: Any) -> GraphNetwork:
 
 
 def _located(network: GraphNetwork, point: FloatArray) -> LocalCell:
-    """Find the cell of a point of a network that ends with its decision."""
+    """Find the cell of a point, for a network whose last group is the decision."""
     way = np.zeros(network.dim_in)
     way[0] = 1.0
     domain = charted(_ray(point, way, -1.0, 1.0), network.dim_in)
@@ -284,7 +311,7 @@ def _located(network: GraphNetwork, point: FloatArray) -> LocalCell:
     norms, weight, is_moved = _norms_of(cell, gaps)
     errors = gradient_errors(network, cell.winners, norms.of_slots)
     distances = _Distances(cell, gaps, norms, errors, point)
-    # The gradient of a gap none of whose slots moves is 0 exactly.
+    # If both slots of a gap are constant, the gradient of the gap is exactly 0.
     distances.drop(np.flatnonzero(~(is_moved[gaps.columns] & (gaps.slopes != 0.0)).any(axis=1)))
     is_decision = gaps.names[:, 0] == (len(network.nodes) - 1 if network.dim_out > 1 else -1)
     nearest, decision = (distances.nearest(np.flatnonzero(m)) for m in (~is_decision, is_decision))
@@ -315,12 +342,12 @@ class _Norms(NamedTuple):
 
 
 def _norms_of(cell: CellForms, gaps: "_Gaps") -> tuple[_Norms, FloatArray, BoolArray]:
-    """Find the norms, the gradients of the outputs, and which slots have a gradient at all.
+    """Return the norms, the gradients of the outputs, and whether each slot has a gradient.
 
-    The norm of a row is that of the norms of its blocks of columns.
+    The norm of a row is the norm of the vector of the norms of its blocks of columns.
     """
     network = cell.network
-    # Of most gaps one entry is a constant: their gradient is that of a slot.
+    # In most gaps one entry is constant, so that the gradient is the gradient of a single slot.
     paired = np.flatnonzero(gaps.slopes.all(axis=1))
     of_slots, of_pairs = np.zeros((2, network.n_slots)), np.zeros((2, len(paired)))
     weight = np.zeros((network.dim_in, network.dim_out))
@@ -343,7 +370,7 @@ def _norms_of(cell: CellForms, gaps: "_Gaps") -> tuple[_Norms, FloatArray, BoolA
 
 
 def _joined(norms: FloatArray, rows: FloatArray) -> FloatArray:
-    """Bound the norms of rows that have more columns now; both ends as rows."""
+    """Bound the norms of rows after more columns were appended; return both bounds as rows."""
     both = np.stack([norms, enclose_norms(rows)], axis=2)
     return np.stack([enclose_norms(both[0])[0], enclose_norms(both[1])[1]])
 
@@ -353,7 +380,7 @@ def _map_of(
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return the affine map of the outputs and the errors of its columns.
 
-    Columns that overflowed on the way are composed in integers.
+    Columns that overflow in floats are composed in integers.
     """
     outputs = cell.network.outputs
     bias, off = cell_constants(cell.network, cell.winners)[outputs], errors[outputs]
@@ -368,9 +395,9 @@ def _map_of(
 
 
 class _Distances:
-    """Bounds on the distances to the hyperplanes of gaps, made narrow where it matters.
+    """Bounds on the distances to the hyperplanes of gaps, refined where it matters.
 
-    A gap whose gradient is exactly 0 has none, and then both bounds are infinite.
+    A gap whose gradient is exactly 0 has no hyperplane; both bounds are then infinite.
 
     Args:
         cell: The cell.
@@ -385,22 +412,22 @@ class _Distances:
     ) -> None:
         self._cell, self._gaps, self._point = cell, gaps, point
         self._norms = norms
-        # Lower bounds are 0 and upper ones infinite where nothing is known.
+        # If nothing is known, the lower bound is 0 and the upper bound is infinite.
         self._lows, self._highs = _float_distances(cell, gaps, norms, errors)
         self.exact = ExactGradients(cell.network, cell.winners)
         self._forms: dict[int, ScaledIntegers] = {}
         self._exists = np.ones(len(self._lows), dtype=np.bool_)
 
     def drop(self, which: IntArray) -> None:
-        """Leave out gaps that are constant on the cell."""
+        """Exclude gaps that are constant on the cell."""
         self._exists[which] = False
         self._lows[which] = self._highs[which] = np.inf
 
     def nearest(self, which: IntArray) -> int | None:
-        """Return the gap whose hyperplane is nearest, up to narrow bounds; None if none has one.
+        """Return the gap whose hyperplane is nearest, up to `_NARROW`; None if no gap has one.
 
-        Bounds that are wide are replaced by those of integers, lowest first, as long as the
-        hyperplane may be the nearest.
+        Wide bounds of hyperplanes that may be the nearest are replaced by bounds computed in
+        integers, in the order of their lower bounds.
         """
         lows, highs = self._lows, self._highs
         while len(which := which[self._exists[which]]):
@@ -422,7 +449,7 @@ class _Distances:
         self._lows[i], self._highs[i] = distance_to_zero(form, self._point)
 
     def wall(self, nearest: int, which: IntArray) -> NearestWall:
-        """Describe the wall of the nearest of some gaps."""
+        """Return the wall of a gap that is the nearest among some gaps."""
         node, group, rival = (int(x) for x in self._gaps.names[nearest])
         low, high = float(self._lows[which].min()), float(self._highs[nearest])
         middle = float(self._lows[nearest]) / 2.0 + high / 2.0
@@ -432,7 +459,7 @@ class _Distances:
     # The largest entry is near 1: what underflows is nothing beside it.
     @np.errstate(under="ignore")
     def unit_gradient(self, i: int) -> FloatArray:
-        """Return the direction in which a gap grows, rounded."""
+        """Return the unit vector along the gradient of a gap, rounded."""
         gradient = self._float_gradient(i) if i not in self._forms else None
         if gradient is None:
             integers = tuple(self._form_of(i).integers[:-1].tolist())
@@ -440,10 +467,10 @@ class _Distances:
         return np.asarray(gradient / np.linalg.norm(gradient))
 
     def _float_gradient(self, i: int) -> FloatArray | None:
-        """Return the gradient of a gap, scaled to at most 1; None if floats lose it on the way.
+        """Return the gradient of a gap, scaled to at most 1; None if floats cannot represent it.
 
-        Here products are taken from the end on, and may overflow or underflow where those of
-        `gradient_columns` do not.
+        Here the products are computed from the last layer to the first. They may overflow or
+        underflow where the products in `gradient_columns` do not.
         """
         part, cell = self._gaps.only(i), self._cell
         with np.errstate(over="ignore", invalid="ignore", under="ignore"):
@@ -469,10 +496,10 @@ class _Gaps:
     """Gaps as differences of entries: the slots of winners and rivals, with slopes.
 
     Attributes:
-        names: Node, group and rival, shape `(n, 3)`.
-        columns: Slots, shape `(n, 2)`; any one where the slope is 0.
-        slopes: Shape `(n, 2)`, that of the rival negated.
-        offsets: Those of winners, and those of rivals negated, shape `(n, 2)`.
+        names: The node, group and rival of each gap, shape `(n, 3)`.
+        columns: The slots of the winner and the rival, shape `(n, 2)`; arbitrary if the slope is 0.
+        slopes: The slopes of the winner and, negated, of the rival; shape `(n, 2)`.
+        offsets: The offsets of the winner and, negated, of the rival; shape `(n, 2)`.
     """
 
     names: IntArray
@@ -481,20 +508,20 @@ class _Gaps:
     offsets: FloatArray
 
     def differences(self, values: FloatArray) -> FloatArray:
-        """The gaps without their offsets, given values of all slots as rows."""
+        """Return the gaps without their offsets, given the values of all slots as rows."""
         winners, rivals = (
             self.slopes[:, k, np.newaxis] * values[self.columns[:, k]] for k in (0, 1)
         )
         return np.asarray(winners + rivals)
 
     def only(self, i: int) -> "_Gaps":
-        """One of them."""
+        """Return the gap with index `i` alone."""
         part = slice(i, i + 1)
         return _Gaps(self.names[part], self.columns[part], self.slopes[part], self.offsets[part])
 
 
 def _gaps_of(cell: CellForms) -> _Gaps:
-    """List the winners and rivals of the cell, each kind once."""
+    """Return the gaps between winners and rivals on the cell, without repeated entries."""
     names, columns, slopes, offsets = [], [], [], []
     for i, node in enumerate(cell.network.nodes):
         if not isinstance(node, Maxima):
@@ -526,8 +553,8 @@ def _float_distances(
 ) -> tuple[FloatArray, FloatArray]:
     """Bound the distances to the hyperplanes of gaps from below and above.
 
-    What overflows leaves 0 and infinity. A quotient may round into the subnormal numbers by more
-    than a part of itself: one step outward makes up for that.
+    After an overflow the bounds are 0 and infinity. The relative error of a quotient that rounds to
+    a subnormal number is not bounded; one step outward to the next float accounts for it.
     """
     slopes = np.abs(gaps.slopes)
     with np.errstate(all="ignore"):

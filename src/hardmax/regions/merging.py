@@ -1,8 +1,9 @@
-r"""From cells to regions: which cells have the same affine map, and which of these hang together.
+r"""Merge cells into regions: cells with the same affine map that are connected through walls.
 
-Three counts are never mixed: cells (signatures), regions (connected components of the interior of
-the closure of all cells with one affine map) and distinct affine maps. Cells with the same map lie
-in one region exactly if a chain of them, each touching the next along a wall, joins them.
+There are three different counts: cells (signatures), regions (connected components of the interior
+of the closure of all cells with one affine map) and distinct affine maps. Two cells with the same
+map lie in the same region if and only if they are joined by a chain of cells with this map, each of
+which touches the next along a wall.
 """
 
 from collections import defaultdict
@@ -16,7 +17,7 @@ from hardmax.typing import FloatArray, IntArray
 
 
 def map_key(forms: RationalForms) -> Hashable:
-    """Return a key that is equal for equal affine maps, and only for these.
+    """Return a key that is equal for two affine maps if and only if the maps are equal.
 
     Examples:
         >>> from flint import fmpz_mat
@@ -36,14 +37,15 @@ def map_key(forms: RationalForms) -> Hashable:
 
 
 def candidate_classes(maps: FloatArray, radii: FloatArray) -> IntArray:
-    """Join cells whose maps could be equal; cells of different classes have different maps.
+    """Group cells whose maps could be equal; cells of different classes have different maps.
 
-    Two maps differ if some coefficient differs by more than its two radii. The intervals of one
-    coefficient chain into classes, which the next coefficient splits further.
+    Two maps are different if some coefficient differs by more than the sum of its two radii.
+    Overlapping intervals of one coefficient are chained into classes, which the next coefficient
+    splits further.
 
     Args:
-        maps: Rounded maps, shape `(n_cells, n_coefficients)`.
-        radii: Bounds on their errors, same shape.
+        maps: The rounded maps, shape `(n_cells, n_coefficients)`.
+        radii: Bounds on the errors of the maps, same shape.
 
     Returns:
         The class of each cell, shape `(n_cells,)`.
@@ -54,13 +56,13 @@ def candidate_classes(maps: FloatArray, radii: FloatArray) -> IntArray:
         [0, 0, 1, 2]
     """
     classes = np.zeros(len(maps), dtype=np.int64)
-    # Those that share their class with others, and so may still be split.
+    # The cells that share their class with others, so that the class may still be split.
     shared = np.arange(len(maps))
     for k in range(maps.shape[1]):
         if not len(shared):
             break
         with np.errstate(over="ignore", under="ignore", invalid="ignore"):
-            # One rounding of each end is covered by stepping to the next float.
+            # Stepping to the next float covers the rounding error of each end.
             low = np.nextafter(maps[shared, k] - radii[shared, k], -np.inf)
             high = np.nextafter(maps[shared, k] + radii[shared, k], np.inf)
         unknown = ~(np.isfinite(low) & np.isfinite(high))
@@ -78,11 +80,11 @@ def candidate_classes(maps: FloatArray, radii: FloatArray) -> IntArray:
 
 
 def _running_maximum(values: FloatArray, groups: IntArray) -> FloatArray:
-    """Return the largest value up to each place within its group; groups rise."""
+    """Return the running maximum of values within each group; the groups are in rising order."""
     order = np.argsort(values, kind="stable")
     ranks = np.empty(len(values), dtype=np.int64)
     ranks[order] = np.arange(len(values))
-    # Later groups have larger numbers throughout, so nothing is carried over.
+    # All numbers of a later group are larger, so no maximum is carried over from an earlier group.
     reached = np.maximum.accumulate(groups * len(values) + ranks)
     return np.asarray(values[order[reached % len(values)]])
 
@@ -105,16 +107,16 @@ def same_map_classes(
 
     Args:
         candidates: Classes of cells whose maps could be equal.
-        maps: Rounded maps, shape `(n_cells, n_coefficients)`.
-        radii: Bounds on their errors, same shape.
-        exact_key: Returns for a cell what is equal exactly for equal maps.
+        maps: The rounded maps, shape `(n_cells, n_coefficients)`.
+        radii: Bounds on the errors of the maps, same shape.
+        exact_key: A function that returns a key for a cell, equal if and only if the maps are.
     """
     classes = candidates.copy()
     keys: dict[Hashable, int] = {}
     is_exact = ~radii.any(axis=1)
     n_rounded = np.bincount(candidates, weights=~is_exact)
     for i in np.flatnonzero(np.bincount(candidates)[candidates] > 1).tolist():
-        # Floats without error are the maps; adding 0 makes -0 the same as 0.
+        # If the floats are exact, they serve as the key. Adding 0 replaces -0 by 0.
         known = n_rounded[candidates[i]] == 0
         key = (maps[i] + 0.0).tobytes() if known else exact_key(i)
         classes[i] = len(candidates) + keys.setdefault((int(candidates[i]), key), len(keys))
@@ -122,11 +124,11 @@ def same_map_classes(
 
 
 def connected_classes(classes: IntArray, pairs: IntArray) -> IntArray:
-    """Number the components of cells of one class under a neighbour relation.
+    """Number the connected components of the classes under a neighbour relation.
 
     Args:
         classes: The class of each cell, shape `(n_cells,)`.
-        pairs: Neighbours, shape `(n_pairs, 2)`.
+        pairs: The pairs of neighbours, shape `(n_pairs, 2)`.
 
     Returns:
         The component of each cell, numbered in order of first appearance; shape `(n_cells,)`.
@@ -155,7 +157,7 @@ def connected_classes(classes: IntArray, pairs: IntArray) -> IntArray:
 
 
 def members(classes: IntArray) -> list[list[int]]:
-    """List the members of each class."""
+    """Return the list of members of each class."""
     groups: dict[int, list[int]] = defaultdict(list)
     for i, number in enumerate(classes.tolist()):
         groups[number].append(i)

@@ -1,4 +1,4 @@
-r"""All cells of a model on a domain, what can be asked about them, and how they show themselves."""
+r"""`Partition`: the cells of a model on a domain, with their measures, neighbours and display."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
@@ -65,15 +65,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Statistics:
-    """How the cells of a partition spread.
+    """Summary statistics of the cells of a partition.
 
     Attributes:
-        n_unbounded: How many cells have infinite volume.
-        volume_quantiles: The 0, 25, 50, 75 and 100 percent quantiles of the finite volumes;
-            NaN where there is none. Shape `(5,)`.
+        n_unbounded: The number of cells with infinite volume.
+        volume_quantiles: The 0, 25, 50, 75 and 100 percent quantiles of the finite volumes, shape
+            `(5,)`; NaN if there is no finite volume.
         mean_neighbours: The mean number of neighbours of a cell.
-        max_neighbours: The largest number.
-        walls_of: For each `(layer, group)` how many pairs of neighbours it separates.
+        max_neighbours: The largest number of neighbours of a cell.
+        walls_of: For each `(layer, group)`, the number of pairs of neighbours that it separates.
 
     Examples:
         >>> from hardmax import Box, ReluNetwork, enumerate_regions
@@ -96,8 +96,8 @@ class Statistics:
 def partition_statistics(
     volumes: FloatArray, radii: FloatArray, degrees: IntArray, walls: Sequence[Sequence[Wall]]
 ) -> Statistics:
-    """Summarise volumes with their radii, numbers of neighbours and walls."""
-    # A volume beyond all floats is finite, and has a radius.
+    """Summarize volumes (with their radii), numbers of neighbours and walls."""
+    # A finite volume that exceeds all floats is `inf` too, but has a positive radius.
     is_unbounded = np.isinf(volumes) & (radii == 0.0)
     finite = sorted(volumes[~is_unbounded].tolist())
     quantiles = np.full(5, np.nan)
@@ -113,7 +113,7 @@ def partition_statistics(
 
 
 def _quartile(ordered: Sequence[float], k: int) -> float:
-    """Return the quantile `k / 4` of sorted numbers, linear between two of them."""
+    """Return the quantile `k / 4` of sorted numbers, by linear interpolation."""
     below, part = divmod((len(ordered) - 1) * k, 4)
     if not part or ordered[below] == ordered[below + 1]:
         return ordered[below]
@@ -124,10 +124,11 @@ _LONGEST_ASPECT = 4.0
 
 
 def partition_card(partition: "Partition") -> str:
-    """Write the card of a partition. Nothing is computed for it that takes long.
+    """Return the HTML card of a partition, without any expensive computation.
 
-    Regions and affine maps are there once they have been asked for. The picture shows the cells of
-    a bounded domain in the plane, if they were stored and are not too many; `hm.plot` shows more.
+    The card lists regions and affine maps only if they have been computed already. The picture
+    shows the cells of a bounded planar domain if they were stored and their number is moderate;
+    `hm.plot` shows more.
     """
     known = {name: partition.__dict__.get(name) for name in ("n_regions", "n_affine_maps")}
     rows = {
@@ -141,7 +142,7 @@ def partition_card(partition: "Partition") -> str:
 
 
 def _picture(partition: "Partition") -> str:
-    """Draw the polygons of the cells as SVG; nothing where that cannot be done at once."""
+    """Return an SVG picture of the cells, or an empty string if it cannot be drawn quickly."""
     cells = partition.cells
     drawable = partition.domain.dim == 2 and cells.directions is None and partition._line is None
     if not drawable or cells.vertices is None or cells.starts is None:
@@ -167,7 +168,7 @@ Answer = TypeVar("Answer")
 def _kept_on_interrupt(
     question: Callable[Concatenate["Partition", Arguments], Answer],
 ) -> Callable[Concatenate["Partition", Arguments], Answer]:
-    """Let Ctrl-C during a question raise `Interrupted` with the partition it was asked of."""
+    """Wrap a method so that Ctrl-C raises `Interrupted` with the partition as its `partial`."""
 
     @wraps(question)
     def asked(self: "Partition", /, *args: Arguments.args, **more: Arguments.kwargs) -> Answer:
@@ -178,7 +179,7 @@ def _kept_on_interrupt(
             raise
         except KeyboardInterrupt:
             raise Interrupted(
-                f"`{question.__name__}` was interrupted; `partial` is the partition", self
+                f"`{question.__name__}` was interrupted; `partial` holds the partition", self
             ) from None
 
     return asked
@@ -186,20 +187,26 @@ def _kept_on_interrupt(
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Partition(WithoutCaches):
-    r"""The cells of a model on a domain: maximal sets on which all winners are constant.
+    r"""The cells of a model on a domain, as `enumerate_regions` returns them.
 
-    A cell is open and convex, the set of one signature. Everything about cells is in coordinates
-    $t$ of the domain (for a box, a polytope and all of space $t = x$) and exact where its type can
-    hold it; floats are rounded from exact values or come with the engine. Expensive properties are
-    computed when first asked for.
+    A cell is the open convex set of all points with one signature. All geometry is in the
+    domain's coordinates $t$; for a box, a polytope and the whole space, $t = x$. Integers and
+    fractions are exact. Floats are rounded from exact values or computed by the engine.
+    Expensive properties are computed on first access and cached.
+
+    Three counts describe a partition: `n_cells`, the number of signatures; `n_regions`, the number
+    of connected sets with one affine map; and `n_affine_maps`, the number of distinct affine maps.
+    They satisfy `n_cells >= n_regions >= n_affine_maps`. Cells are numbered from 0, in the order of
+    the rows of `signatures`.
 
     Attributes:
         network: The model as argmax layers.
         domain: The domain with its chart.
-        cells: What the engine found.
-        engine: Which engine it was: `"lines"`, `"planar"`, `"spatial"` or `"split_tree"`.
-        stored_witnesses: Integers `(p, q)`, a point `p / q` inside each cell, if the engine keeps
-            them; shape `(n_cells, dim + 1)`.
+        cells: The arrays that the engine returned.
+        engine: The engine that found the cells: `"lines"`, `"planar"`, `"spatial"` or
+            `"split_tree"`.
+        stored_witnesses: Integers `(p, q)` of shape `(n_cells, dim + 1)`, one row for each cell:
+            the point `p / q` lies in the cell. None if the engine does not store them.
 
     Examples:
         >>> from hardmax import Box, ReluNetwork, enumerate_regions
@@ -220,7 +227,7 @@ class Partition(WithoutCaches):
     cells: CellArrays
     engine: str
     stored_witnesses: WideArray | None = None
-    _line: "LineCells | None" = None  # What the engine for lines found, if it was that one.
+    _line: "LineCells | None" = None  # The cells as the engine for lines stores them.
 
     def __repr__(self) -> str:
         count = f"{self.n_cells} cell{'s' * (self.n_found != 1)}"
@@ -241,12 +248,12 @@ class Partition(WithoutCaches):
 
     @property
     def n_found(self) -> int:
-        """How many cells the search found: all there are only if `is_complete`."""
+        """The number of cells found, which is the number of all cells only if `is_complete`."""
         return self.cells.n_counted
 
     @property
     def n_cells(self) -> Count:
-        """How many signatures have an interior in the domain; `AtLeast` so many if not complete."""
+        """The number of cells in the domain; an `AtLeast` if the search was stopped early."""
         return as_count(self.n_found, self.is_complete)
 
     @property
@@ -256,30 +263,30 @@ class Partition(WithoutCaches):
 
     @property
     def decisions(self) -> Decisions:
-        """How many decisions each stage of the engine took."""
+        """The number of decisions made by each stage of the engine."""
         return self.cells.decisions
 
     @property
     def signatures(self) -> IntArray:
-        """For each cell the winner's index in every group: shape `(n_cells, n_groups)`."""
+        """The index of the winner in every group, for each cell: shape `(n_cells, n_groups)`."""
         self._require_stored()
         return self.cells.signatures if self._line is None else self._line.signatures
 
     @cached_property
     def n_affine_maps(self) -> Count:
-        """How many different affine maps the output has on the cells, decided exactly.
+        """The number of distinct affine maps on the cells, decided exactly.
 
-        `AtLeast` as many as the cells found have, if the search was stopped early.
+        If the search was stopped early, an `AtLeast` with the number of maps found so far.
         """
         return as_count(int(self.map_classes.max(initial=-1)) + 1, self.is_complete)
 
     @cached_property
     def n_regions(self) -> Count:
-        """How many connected pieces the cells with equal affine maps form.
+        """The number of regions: connected sets of cells with the same affine map.
 
-        If the search was stopped early, `AtLeast` as many as there are maps: cells not found may
-        join what seems apart. Along a line through a ReLU network nothing is left out before the
-        last cell found, and the pieces count.
+        If the search was stopped early, an `AtLeast` with the number of affine maps found, because
+        missing cells may connect regions that seem separate. For a ReLU network on a line, the
+        search finds cells without gaps, and the bound is the number of regions found.
         """
         if not self.is_complete and self._line is None:
             return self.n_affine_maps
@@ -288,7 +295,7 @@ class Partition(WithoutCaches):
     @cached_property
     @_kept_on_interrupt
     def map_classes(self) -> IntArray:
-        """For each cell a number; equal exactly where the affine maps are: shape `(n_cells,)`."""
+        """The number of each cell's affine map, equal if and only if the maps are: `(n_cells,)`."""
         self._require_stored()
         shape = self.n_found, -1 if self.n_found else 0
         maps, radii = np.zeros((self.n_found, 1)), np.full((self.n_found, 1), np.inf)
@@ -304,13 +311,13 @@ class Partition(WithoutCaches):
     @cached_property
     @_kept_on_interrupt
     def region_labels(self) -> IntArray:
-        """For each cell the number of its region: shape `(n_cells,)`.
+        """The number of each cell's region: shape `(n_cells,)`.
 
-        Of a search that was stopped early, the pieces that the cells found form among themselves.
+        If the search was stopped early, the regions are those formed by the cells found.
         """
         if "neighbours" in self.__dict__:
             return connected_classes(self.map_classes, self.neighbours.pairs)
-        # Only cells with a partner can merge. One call is quicker where an engine left its facets.
+        # Only cells that share their map can merge. One call is faster if the engine stored facets.
         is_shared = np.bincount(self.map_classes)[self.map_classes] > 1
         if not is_shared.any():
             groups = []
@@ -325,9 +332,10 @@ class Partition(WithoutCaches):
     @cached_property
     @_kept_on_interrupt
     def affine_maps(self) -> FloatArray:
-        """The output on each cell as `(t, 1) @ map`: shape `(n_cells, dim + 1, dim_out)`.
+        """The affine map on each cell, rounded: shape `(n_cells, dim + 1, dim_out)`.
 
-        Rounded; `exact_map` is exact.
+        The output at a point `t` of cell `i` is `(t, 1) @ affine_maps[i]`. See `exact_map` for
+        exact coefficients.
         """
         self._require_stored()
         if self.cells.maps is not None:
@@ -339,11 +347,19 @@ class Partition(WithoutCaches):
         return maps
 
     def exact_map(self, cell: int) -> RationalForms:
-        """Return the output on a cell, one exact form in the domain's coordinates per output."""
+        """Return the affine map on a cell: one exact form in the domain's coordinates per output.
+
+        Args:
+            cell: The index of the cell.
+        """
         return self.rows(cell).stream.compose(self.network.readout)
 
     def rows(self, cell: int) -> CellRows:
-        """Return the inequalities of a cell with the walls they stand for."""
+        """Return the exact inequalities of a cell and the walls on which they are equalities.
+
+        Args:
+            cell: The index of the cell.
+        """
         self._require_stored()
         index = integer("cell", cell, at_least=0, at_most=self.n_found - 1)
         line = self._line
@@ -351,13 +367,17 @@ class Partition(WithoutCaches):
         return cell_rows(self.network, self.domain, signature)
 
     def polytope(self, cell: int) -> Polytope:
-        """Return the closure of a cell in the domain's coordinates, exactly."""
+        """Return the closure of a cell as an exact polytope in the domain's coordinates.
+
+        Args:
+            cell: The index of the cell.
+        """
         return cell_polytope(self.rows(cell), self.domain.dim)
 
     @cached_property
     @_kept_on_interrupt
     def exact_witnesses(self) -> WideArray:
-        """A point inside each cell as fractions: shape `(n_cells, dim)`."""
+        """A point in the interior of each cell, as fractions: shape `(n_cells, dim)`."""
         self._require_stored()
         if self.stored_witnesses is not None:
             return _quotients(self.stored_witnesses.tolist(), self.domain.dim)
@@ -375,11 +395,11 @@ class Partition(WithoutCaches):
     @cached_property
     @_kept_on_interrupt
     def witnesses(self) -> FloatArray:
-        """A point inside each cell: shape `(n_cells, dim)`.
+        """A point of each cell as floats: shape `(n_cells, dim)`.
 
-        These are the points of `exact_witnesses`. In up to seven dimensions a float inside the
-        cell is taken wherever one is found; elsewhere, and in cells too thin, they are rounded and
-        may lie outside.
+        These are the points of `exact_witnesses`. Up to dimension 7, a point with float
+        coordinates inside the cell is used if one is found. In higher dimensions, and for cells
+        that are too thin, the points are rounded and may lie outside their cells.
         """
         self._require_stored()
         if self.stored_witnesses is not None:
@@ -392,14 +412,15 @@ class Partition(WithoutCaches):
     @cached_property
     @_kept_on_interrupt
     def breakpoints(self) -> WideArray:
-        """On a domain of dimension 1, where the cells meet: sorted fractions.
+        """The points where cells of a one-dimensional domain meet: sorted fractions.
 
         Raises:
-            ArgumentError: If the domain has another dimension.
+            ArgumentError: If the dimension of the domain is not 1.
         """
         if self.domain.dim != 1:
             raise ArgumentError(
-                f"`breakpoints` needs a domain of dimension 1; got {self.domain.dim}."
+                "`breakpoints` requires a domain of dimension 1; this domain has dimension "
+                f"{self.domain.dim}."
             )
         self._require_stored()
         if self._line is not None:
@@ -412,9 +433,9 @@ class Partition(WithoutCaches):
     @quickly_cached
     @_kept_on_interrupt
     def neighbours(self) -> Neighbours:
-        """All pairs of cells that share a part of a wall, with the walls between them.
+        """The pairs of cells that share a part of a wall, and the walls between them.
 
-        Of a search that was stopped early, the pairs among the cells found.
+        If the search was stopped early, only pairs of cells that were found.
         """
         self._require_stored()
         return self._neighbours_among(None)
@@ -423,23 +444,24 @@ class Partition(WithoutCaches):
     def volumes(self) -> FloatArray:
         """The volume of each cell in the domain's coordinates: shape `(n_cells,)`.
 
-        It errs by at most `volume_radii`; `exact_volumes` is exact. An unbounded cell has `inf`.
+        The error is at most `volume_radii`; `exact_volumes` has no error. The volume of an
+        unbounded cell is `inf`.
         """
         return self._volumes[:, 0]
 
     @property
     def volume_radii(self) -> FloatArray:
-        """A bound on the error of each volume: shape `(n_cells,)`.
+        """A proven bound on the error of each volume: shape `(n_cells,)`.
 
-        At most $2^{-20}$ of the volume, or half a unit in its last place. Zero for a cell that is
-        unbounded; `inf` for one whose volume exceeds all floats.
+        It is at most $2^{-20}$ times the volume, or half a unit in the last place. It is zero for
+        an unbounded cell, and `inf` for a bounded cell whose volume exceeds all floats.
         """
         return self._volumes[:, 1]
 
     @cached_property
     @_kept_on_interrupt
     def exact_volumes(self) -> WideArray:
-        """The volume of each cell in the domain's coordinates, a fraction or `inf`."""
+        """The exact volume of each cell in the domain's coordinates: fractions or `inf`."""
         self._require_stored()
         volumes = np.empty(self.n_found, dtype=object)
         volumes[:] = self._exact_volumes_of(np.arange(self.n_found))
@@ -453,7 +475,7 @@ class Partition(WithoutCaches):
     @cached_property
     @_kept_on_interrupt
     def _volumes(self) -> FloatArray:
-        """Volumes and their radii: shape `(n_cells, 2)`."""
+        """The volumes and their radii: shape `(n_cells, 2)`."""
         self._require_stored()
         volumes, left_open = self._measured(VOLUME)
         for i, volume in zip(left_open, self._exact_volumes_of(left_open), strict=True):
@@ -463,15 +485,17 @@ class Partition(WithoutCaches):
     @cached_property
     @_kept_on_interrupt
     def chebyshev_centres(self) -> tuple[FloatArray, FloatArray]:
-        """Centre and radius of a largest ball in each cell: `(n_cells, dim)`, `(n_cells,)`.
+        """The centre and radius of a largest ball in each cell: `(n_cells, dim)`, `(n_cells,)`.
 
-        The ball lies in the closed cell, and no ball in it has a radius larger by $2^{-20}$; both
-        are proven. (A cell narrower than $2^{20}$ spacings of floats has the radius so, and the
-        nearest float to the centre.) In more than three dimensions a linear program in float64
-        finds the ball for such narrow cells, for unbounded ones without balls of every size, and
-        where the engine has no vertices. Its radius is never too large then, but may fall short of
-        the largest; both are NaN where the program fails. A cell that contains balls of any size
-        has radius `inf` and as its centre the witness.
+        The ball is proven to lie in the closed cell, and its radius is proven to be within a
+        relative error of $2^{-20}$ of the largest. In a cell narrower than $2^{20}$ spacings of
+        floats, this holds for the radius, and the centre is rounded to the nearest floats. If a
+        cell contains arbitrarily large balls, the radius is `inf` and the centre is the witness.
+
+        Above dimension 3, a linear program in float64 finds the ball if the cell is that narrow,
+        if the cell is unbounded but does not contain arbitrarily large balls, or if the engine
+        stores no vertices. The radius is then still never too large, but may be smaller than the
+        largest. If the program fails, the centre and the radius are NaN.
         """
         self._require_stored()
         dim = self.domain.dim
@@ -491,11 +515,11 @@ class Partition(WithoutCaches):
 
     @cached_property
     def statistics(self) -> Statistics:
-        """How the cells spread over volumes, neighbours and walls.
+        """Summary statistics: quantiles of the volumes, numbers of neighbours, and walls.
 
         Raises:
-            IncompleteError: If the search was stopped early: cells at its edge lack neighbours, and
-                those not found may be larger or smaller.
+            IncompleteError: If the search was stopped early. Some cells would lack neighbours, and
+                the volumes of missing cells are unknown.
         """
         self.require_complete("statistics")
         return partition_statistics(
@@ -507,31 +531,34 @@ class Partition(WithoutCaches):
 
     @_kept_on_interrupt
     def certificate(self) -> Certificate:
-        """Make a certificate that these are all cells (see `make_certificate`).
+        """Make a certificate that the list of cells is complete (see `make_certificate`).
 
         Raises:
             IncompleteError: If the search was stopped early.
-            ArgumentError: If the cells were only counted.
+            ArgumentError: If the cells were counted but not stored.
         """
         self._require_stored()
         self.require_complete("certificate")
         witnesses: FloatArray | WideArray | None = self.stored_witnesses
         if self.domain.dim <= 2:
-            # Floats are short, and quickly seen to be inside; those that are not will be replaced.
+            # Floats are short and quickly proven to be inside. The others will be replaced.
             witnesses = np.nan_to_num(self.witnesses)
         return make_certificate(self.network, self.domain, self.signatures, witnesses)
 
     @_kept_on_interrupt
     def locate(self, points: ArrayLike) -> IntArray:
-        """Find the cell each point lies in, exactly; many points at once take far less time each.
+        """Find the cell that contains each point, exactly.
+
+        Locating many points in one call is much faster than calling this method for each point.
 
         Args:
             points: Coordinates in the domain, shape `(dim,)` or `(n_points, dim)`.
 
         Returns:
-            The index of the cell whose interior contains the point: a number as an array of shape
-            `()`, or shape `(n_points,)`. It is -1 outside the domain, on a wall or on the boundary,
-            and in a cell that a search stopped early has not found.
+            For each point, the index of the cell that contains it: shape `()` for a single point,
+            otherwise `(n_points,)`. The index is -1 if the point lies outside the domain, on its
+            boundary, on a wall, or in a cell that was not found because the search was stopped
+            early.
 
         Examples:
             >>> from hardmax import Box, ReluNetwork, enumerate_regions
@@ -553,28 +580,28 @@ class Partition(WithoutCaches):
         return CellLocator(self.network, self.domain, self.signatures)
 
     def _neighbours_among(self, chosen: Iterable[int] | None) -> Neighbours:
-        """Find the neighbours among some cells, or all if that is None."""
+        """Find the neighbours among the chosen cells, or among all cells if `chosen` is None."""
         if self.cells.wall_names is not None:
             return planar_neighbours(self.network, self.domain, self.cells, chosen)
-        # A compiled search leaves facets, which need not be read into arrays.
+        # A compiled search stores facets, which need not be copied into arrays.
         if self.cells.found is not None or self.cells.facets is not None:
             return spatial_neighbours(self.network, self.domain, self.cells, chosen)
         among = range(self.n_found) if chosen is None else chosen
         return neighbouring_cells(((i, self.rows(i)) for i in among), self.domain.dim)
 
     def _measured(self, question: int) -> Answers:
-        """Ask floats with proofs about all cells; what they do not know is left open."""
+        """Measure all cells in floats with proven errors, and list the cells left undecided."""
         if self._line is not None:
             return self._line.measured(question)
         if self.cells.wall_names is not None or self.cells.walls is not None:
-            # What is compiled is loaded when it is needed.
+            # Compiled code is loaded when it is needed.
             from hardmax.regions._measures.plane import measured
 
             return measured(self.network, self.domain, self.cells, question)
         if self.cells.facets is not None and self.domain.dim == 1:
             from hardmax.regions._measures.line import interval_ends, measured_intervals
 
-            # A table read from a file may say anything.
+            # A table read from a file may contain anything.
             if self.cells.starts is not None and (np.diff(self.cells.starts) == 2).all():
                 return measured_intervals(*interval_ends(self.cells), question)
         elif self.cells.facets is not None:
@@ -589,38 +616,38 @@ class Partition(WithoutCaches):
         rows = wide_rows([*self.rows(cell).walls, height], self.domain.dim + 1)
         direction = decide_open_cone(rows).direction
         if direction is None:
-            # The engines find no such cell: a file has it.
+            # No engine returns such a cell, so it comes from a file.
             raise RecordFormatError(
-                f"Cell {cell} is empty: the model has no cell with its signature on this domain. "
-                "The file that these cells come from was changed; search again."
+                f"Cell {cell} is empty: the model has no cell with this signature on the domain. "
+                "The file from which the cells were loaded has been modified. Search again."
             )
         point: list[int] = direction.tolist()
         return point
 
     def require_complete(self, name: str) -> None:
-        """Refuse what needs all cells where a search was stopped early.
+        """Raise an error if the search was stopped early, for results that need all cells.
 
         Args:
-            name: What is asked for.
+            name: The name of the result, for the message.
 
         Raises:
             IncompleteError: If `is_complete` is False.
         """
         if not self.is_complete:
             raise IncompleteError(
-                f"`{name}` needs all cells; this search was stopped early and found "
-                f"{self.n_found} of them, which is what `n_found` says."
+                f"`{name}` needs all cells, but the search was stopped early and `n_found` is "
+                f"{self.n_found}. Search again without a limit."
             )
 
     def _require_stored(self) -> None:
         n_stored = self.cells.n_stored if self._line is None else len(self._line)
         if n_stored != self.n_found:
             raise ArgumentError(
-                "`count_only` must be False for anything but the number of cells; this partition "
-                "was only counted."
+                "The cells of this partition were counted but not stored, so only their number is "
+                "known. Search again with `count_only=False`."
             )
 
 
 def _quotients(points: list[list[int]], dim: int) -> WideArray:
-    """Return integers `(p, q)` as the points `p / q`, shape `(n, dim)`."""
+    """Return the points `p / q` for integers `(p, q)`, shape `(n, dim)`."""
     return wide_rows([[Fraction(x, p[-1]) for x in p[:-1]] for p in points], dim)

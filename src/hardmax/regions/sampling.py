@@ -1,12 +1,13 @@
-r"""How many cells random points meet: a lower bound with an honest estimate of what it misses.
+r"""The number of cells that random points hit: a lower bound, with an estimate of what it misses.
 
-Points are drawn in blocks, each from its own counter of one counter-based generator, so a result
-depends on the seed alone, not on how many points are processed at once. A point counts for the
-signature it has in exact arithmetic; a point on a wall, or on the boundary of the domain, counts
-for nothing. Every signature counted therefore names a cell, and `distinct` never exceeds `n_cells`.
+Points are drawn in blocks, each from its own counter of a counter-based generator. The result
+therefore depends on the seed alone, not on the number of points processed at once. A point counts
+for its signature in exact arithmetic; points on a wall or on the boundary of the domain are
+dropped. Every counted signature therefore belongs to a cell, and `distinct` never exceeds
+`n_cells`.
 
-There is no distribution-free upper limit on the number of cells: a million cells can hide in a
-set of any small measure. What samples do bound is the measure of the cells they have not met.
+There is no distribution-free upper bound on the number of cells: a million cells can hide in a set
+of arbitrarily small measure. Samples only bound the measure of the cells that they have not hit.
 """
 
 from collections.abc import Callable, Iterator
@@ -33,25 +34,26 @@ from hardmax.regions.charted_domains import (
 from hardmax.typing import AnyArray, DomainLike, FloatArray, IntArray, ModelLike
 
 Law = Callable[[np.random.Generator, int], FloatArray]
-"""Draws so many points of the domain's coordinates, shape `(n, dim)`."""
+"""Draws a given number of points in the domain's coordinates, shape `(n, dim)`."""
 
 _BLOCK = 4096
 _PATIENCE = 1000
 _ENTRIES_AT_ONCE = 1 << 24
-"""How many coordinates to hold, in spaces of many dimensions."""
+"""Maximum number of coordinates in memory, for spaces of high dimension."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class SampledCount:
-    r"""What $n$ independent points say about the cells.
+    r"""A lower bound on the number of cells from $n$ independent random points.
 
     Attributes:
-        distinct: How many cells they met; at most the number of cells.
-        n_samples: The $n$: points inside cells.
-        n_dropped: Points on a wall, on the boundary or outside the domain.
-        n_once: How many cells exactly one point met, $f_1$.
-        n_twice: How many cells exactly two met, $f_2$.
-        confidence: The probability with which `interval` covers.
+        distinct: The number of cells hit by at least one point, a lower bound on the number of
+            cells.
+        n_samples: The number $n$ of points in the interior of a cell.
+        n_dropped: The number of points on a wall, on the boundary of the domain, or outside it.
+        n_once: The number $f_1$ of cells hit by exactly one point.
+        n_twice: The number $f_2$ of cells hit by exactly two points.
+        confidence: The confidence level of `interval`.
 
     Examples:
         >>> from hardmax import Box, ReluNetwork
@@ -84,8 +86,9 @@ class SampledCount:
     def lower_estimate(self) -> float:
         r"""Chao's estimate $D + \frac{n-1}{n} \frac{f_1 (f_1 - 1)}{2 (f_2 + 1)}$ of a lower bound.
 
-        Its expectation is at most about the number of cells; it is no upper bound, and the
-        customary intervals around it say nothing about cells of small measure [Cha84].
+        Here $D$ is `distinct`. The expectation of the estimate is approximately at most the number
+        of cells. It is not an upper bound, and the usual confidence intervals around it do not
+        account for cells of small measure [Cha84].
         """
         if not self.n_samples:
             return 0.0
@@ -94,25 +97,25 @@ class SampledCount:
 
     @property
     def unseen_mass(self) -> float:
-        r"""The estimate $f_1 / n$ of Good and Turing for the measure of the cells not met."""
+        r"""The Good-Turing estimate $f_1 / n$ of the total measure of the cells not hit."""
         return self.n_once / self.n_samples if self.n_samples else 1.0
 
     @property
     def interval(self) -> tuple[float, float]:
-        r"""An interval that covers the true unseen measure $M$ with at least `confidence`.
+        r"""A confidence interval for the total measure $M$ of the cells that were not hit.
 
-        With $G = f_1 / n$ and $\delta = 1 -$ `confidence` it is
-        $[G - 1/n - a - b,\; G + a + b]$, $a = \sqrt{2 \ln(4/\delta) / n}$,
-        $b = \sqrt{\ln(4/\delta) / n}$, cut to $[0, 1]$.
+        The interval contains $M$ with probability at least `confidence`. With $G = f_1 / n$ and
+        $\delta = 1 -$ `confidence`, it is $[G - 1/n - a - b,\; G + a + b]$, intersected with
+        $[0, 1]$, where $a = \sqrt{2 \ln(4/\delta) / n}$ and $b = \sqrt{\ln(4/\delta) / n}$.
 
-        *Proof.* Moving one point changes $f_1$ by at most 2, so by McDiarmid's inequality
-        $|G - \mathbb{E} G| < a$ but for probability $2 e^{-n a^2 / 2} = \delta/2$. Let $p_i$ be the
-        measures of the cells and $q_i = (1 - p_i)^n$. The indicators of the cells not met are
-        negatively associated, so $\mathbb{E} e^{\lambda (M - \mathbb{E} M)}$ is at most the
-        product for independent ones, by Kearns and Saul at most
+        *Proof.* Moving one point changes $f_1$ by at most 2. By McDiarmid's inequality,
+        $|G - \mathbb{E} G| < a$ except with probability $2 e^{-n a^2 / 2} = \delta/2$. Let $p_i$ be
+        the measures of the cells and $q_i = (1 - p_i)^n$. The indicators of the cells that were not
+        hit are negatively associated, so $\mathbb{E} e^{\lambda (M - \mathbb{E} M)}$ is at most the
+        product for independent indicators. By Kearns and Saul, this product is at most
         $\exp(\lambda^2 \sum p_i^2 \phi(q_i) / 4)$ with $\phi(q) = (1 - 2q) / \ln((1-q)/q)
-        \le 1 / \ln(1/q)$, hence at most $e^{\lambda^2 / (4n)}$, as $\ln(1/q_i) \ge n p_i$. So
-        $|M - \mathbb{E} M| < b$ but for probability $2 e^{-n b^2} = \delta/2$. Last,
+        \le 1 / \ln(1/q)$. Because $\ln(1/q_i) \ge n p_i$, it is at most $e^{\lambda^2 / (4n)}$.
+        Hence $|M - \mathbb{E} M| < b$ except with probability $2 e^{-n b^2} = \delta/2$. Finally,
         $0 \le \mathbb{E} G - \mathbb{E} M = \sum p_i^2 (1 - p_i)^{n-1} \le 1/n$. $\square$
 
         References:
@@ -137,25 +140,31 @@ def sample_regions(
     n_at_once: int = 1 << 16,
     workers: int | None = None,
 ) -> SampledCount:
-    """Count the cells that random points of a domain meet.
+    """Count the cells that random points of a domain hit.
 
-    Memory holds a hash and a count for each cell met, and the points of one chunk.
+    The number of cells found is a lower bound on the number of all cells. The function stores a
+    hash and a count for each cell found, and the points of one chunk per thread.
 
     Args:
-        model: A model, as for `enumerate_regions`.
-        domain: Any domain in its input space, or its text.
-        n_samples: How many points to draw.
-        seed: A whole number; the result depends on it and on the arguments before it alone.
-        law: Draws points: `law(generator, n)` returns coordinates in the domain, shape `(n, dim)`.
-            Points outside are dropped. Uniform in the domain if None, which must be bounded then.
-        confidence: The probability with which `interval` covers, below 1.
-        n_at_once: How many points a thread processes at a time, fewer in many dimensions; changes
-            memory and speed, not the result.
-        workers: How many threads find signatures (see `set_workers`); the result does not depend
-            on it. A law is only called by the caller's thread.
+        model: The model, as for `enumerate_regions`.
+        domain: A domain in the input space, or its text.
+        n_samples: The number of points to draw.
+        seed: A nonnegative integer. The same arguments with the same seed give the same result.
+        law: A function that draws points: `law(generator, n)` returns coordinates in the domain,
+            shape `(n, dim)`. Points outside the domain are dropped. By default, points are uniform
+            in the domain, which must then be bounded.
+        confidence: The confidence level of `interval`, between 0 and 1.
+        n_at_once: The number of points that a thread processes at a time (fewer in high
+            dimensions). It affects memory and speed, but not the result.
+        workers: The number of threads that compute signatures (see `set_workers`). The result does
+            not depend on it. `law` is called only in the caller's thread.
+
+    Returns:
+        The number of cells found, with estimates of the measure of the other cells.
 
     Raises:
-        ArgumentError: If the domain is unbounded and no law is given, or a number is out of range.
+        ArgumentError: If the domain is unbounded and `law` is None, or a number is out of range.
+        DtypeError: If `law` is not callable, or `model` or `domain` has an unsupported type.
 
     Examples:
         >>> from hardmax import Box, ReluNetwork
@@ -175,7 +184,9 @@ def sample_regions(
     at_once = min(integer("n_at_once", n_at_once, at_least=1), _ENTRIES_AT_ONCE // where.dim)
     step = max(1, at_once // _BLOCK) * _BLOCK
     if law is not None and not callable(law):
-        raise DtypeError(f"`law` must be callable as law(generator, n); got {type(law).__name__}.")
+        raise DtypeError(
+            f"`law` must be a function called as law(generator, n); got {type(law).__name__}."
+        )
     fill = _uniform(where) if law is None else _by_law(law)
     box = np.stack(where.corners) if law is None and where.corners is not None else None
     n_threads = n_workers(workers)
@@ -185,7 +196,7 @@ def sample_regions(
         chunks = (partial(_given, points()) for points in chunks)
     counts: dict[int, int] = {}
     n_inside = 0
-    core()  # Loaded by one thread, not by several at once.
+    core()  # Load the core here, so that several threads do not load it at once.
     for distinct, times in in_order(tally, chunks, n_threads):
         n_inside += int(times.sum())
         for name, count in zip(distinct.tolist(), times.tolist(), strict=True):
@@ -204,8 +215,8 @@ class _Tally:
     """Counts how often each signature occurs among the points of a chunk, by hashes.
 
     Attributes:
-        namer: Names points.
-        box: If points are drawn as shares of the sides of a box, its corners.
+        namer: Computes the hash of the signature of each point.
+        box: The corners of the box if points are drawn as fractions of its sides, otherwise None.
     """
 
     namer: PointNamer
@@ -216,11 +227,11 @@ class _Tally:
 
 
 Fill = Callable[[np.random.Generator, FloatArray], None]
-"""Draws points, or shares of the sides of a box, into rows, shape `(n, dim)`."""
+"""Draws points, or fractions of the sides of a box, into rows of shape `(n, dim)`."""
 
 
 def _chunks(fill: Fill, dim: int, total: int, seed: int, step: int) -> Iterator[Chunk]:
-    """Cut all points into chunks of whole blocks; block `b` depends on the seed and `b` alone."""
+    """Divide all points into chunks of whole blocks; block `b` depends only on the seed and `b`."""
     key = np.random.SeedSequence(seed).generate_state(2, np.uint64)
 
     def points(start: int) -> FloatArray:
@@ -240,7 +251,7 @@ def _given(points: FloatArray) -> FloatArray:
 
 
 def _by_law(law: Law) -> Fill:
-    """Let a law draw a whole block each time: how many points it draws may change them."""
+    """Draw a whole block from a law each time, because its points may depend on their number."""
 
     def fill(generator: np.random.Generator, rows: FloatArray) -> None:
         drawn, dim = np.asarray(law(generator, _BLOCK)), rows.shape[1]
@@ -252,16 +263,17 @@ def _by_law(law: Law) -> Fill:
 def _uniform(domain: ChartedDomain) -> Fill:
     """Return the uniform law on a bounded domain, by rejection from the box around it.
 
-    Of a box that is given by its corners, shares of the sides are drawn.
+    For a box given by its corners, the law draws fractions of the sides.
     """
     box = enclosing_box(domain)
     if box is None:
         raise ArgumentError(
-            "`law` must be given on an unbounded domain, where no law is uniform; got None."
+            "`law` is required for an unbounded domain, which has no uniform distribution. Pass "
+            "a function law(generator, n) that draws points."
         )
     low, high, fills = box
     if fills:
-        # Each point takes the next numbers: the first ones are the same for every `n`.
+        # Each point consumes the next random numbers, so the first points do not depend on `n`.
         def fill(generator: np.random.Generator, rows: FloatArray) -> None:
             generator.random(out=rows)
             if domain.corners is None:
@@ -280,8 +292,8 @@ def _uniform(domain: ChartedDomain) -> Fill:
             found.append(kept)
             n_found += len(kept)
         raise ArgumentError(
-            f"`law` must be given where the domain fills too little of the box around it: "
-            f"{n_found} of {_PATIENCE * n} points fell inside."
+            "`law` is required for this domain, because it fills too little of the box around it: "
+            f"{n_found} of {_PATIENCE * n} uniform points were inside."
         )
 
     return _by_law(draw)

@@ -1,7 +1,7 @@
-"""Partitions in folders: cells in sorted shards, read when they are asked for.
+"""Partitions stored in folders, as sorted shards that are read on demand.
 
-`enumerate_regions(..., store=DIR)` writes such a folder; `docs/files.md` describes it. Shards are
-Parquet files, and any program that reads Parquet can ask them: in DuckDB,
+`enumerate_regions(..., store=DIR)` writes such a folder (format: `docs/files.md`). Shards are
+Parquet files, which any program that reads Parquet can query; in DuckDB,
 `SELECT count(*) FROM 'DIR/cells-*.parquet'`.
 """
 
@@ -48,14 +48,14 @@ _ARRAYS = ("signatures", "maps", "map_radii", "vertices", "directions")
 
 @dataclass(frozen=True, eq=False, repr=False)
 class StoredPartition(Partition):
-    """A partition in a folder: everything a `Partition` answers, and its shards.
+    """A `Partition` whose cells are stored in a folder and read on demand.
 
-    Counts of cells are known at once. What needs all cells reads them all, if they fit the limit;
-    what can be asked shard by shard never has more than one of them in memory.
+    `n_cells` is available without reading cells. `shards` reads one shard at a time. Every other
+    property that needs the cells reads all of them, provided that they fit into `max_bytes`.
 
     Attributes:
         folder: The folder.
-        max_bytes: How much memory all cells may take.
+        max_bytes: The largest amount of memory, in bytes, that the cells may occupy at once.
 
     Examples:
         >>> import tempfile
@@ -73,31 +73,42 @@ class StoredPartition(Partition):
 
     @property
     def n_shards(self) -> int:
-        """How many files hold the cells."""
+        """The number of shards, that is, of files with cells."""
         return len(self._manifest.shards)
 
     @property
     def explored(self) -> float:
-        """About which share of the domain's volume has been searched; NaN if nobody knows."""
+        """The approximate fraction of the domain's volume that was searched; NaN if unknown."""
         return self._manifest.explored
 
     def shards(self) -> Iterator[Partition]:
-        """Read the shards, one after the other, in the order of their cells.
+        """Read the shards one after the other, in the order of their cells.
 
-        Each is a partition that was stopped early: some cells, and all that is stored about them.
+        Each shard is returned as a partition with some of the cells and all data stored about them.
+        Its `is_complete` is False.
         """
         yield from map(self.shard, range(self.n_shards))
 
     def shard(self, index: int) -> Partition:
-        """Read one shard; see `shards`."""
+        """Read one shard, as in `shards`.
+
+        Args:
+            index: The number of the shard, from 0 to `n_shards - 1`.
+
+        Raises:
+            RecordFormatError: If the file of the shard is damaged or was modified.
+        """
         shard = self._manifest.shards[index]
         path = read_shard(self.folder, shard)
         part = load_partition(path, self.network, self.domain, max_bytes=self.max_bytes)
         if part.n_found != shard.n_cells or part.engine != self.engine:
-            raise RecordFormatError(f"`path` must hold {shard.n_cells} cells; {path} does not.")
+            raise RecordFormatError(
+                f"Shard {path} must contain {shard.n_cells} cells of the engine {self.engine!r}, "
+                f"according to {MANIFEST}; it contains {part.n_found} of {part.engine!r}."
+            )
         if part.signatures[0].astype(">u4").tobytes().hex() != shard.first:
             raise RecordFormatError(
-                f"`path` must begin with the cell that {MANIFEST} names; {path} does not."
+                f"The first cell of shard {path} is not the first cell that {MANIFEST} states."
             )
         return part
 
@@ -108,22 +119,25 @@ class StoredPartition(Partition):
         workers: int | None = None,
         executor: Workers | None = None,
     ) -> list[Path]:
-        """Make a certificate in parts, one file for each shard; those that are there stay.
+        """Make a certificate in parts, one file per shard.
 
-        `verify_certificate` checks parts as it checks a whole one, several at once.
+        Existing parts are kept, so an interrupted call can be repeated. `verify_certificate` takes
+        the list of files instead of a single certificate, and can check several parts at once.
 
         Args:
-            folder: The folder they are written to; it is made if there is none.
-            workers: How many are made at once (see `set_workers`).
-            executor: By whom, as in `enumerate_regions`; by processes if there are several workers.
+            folder: The folder to write the files to. It is created if it does not exist.
+            workers: The number of parts to make concurrently (see `set_workers`).
+            executor: Where the parts are made, as in `enumerate_regions`. The default is processes
+                if there are several workers.
 
         Returns:
-            The files.
+            The paths of the files.
 
         Raises:
             IncompleteError: If the search was stopped early.
-            ArgumentError: If the cells were only counted, or the folder cannot be written.
-            TaskError: If parts failed again and again; all others are made.
+            ArgumentError: If the cells were counted but not stored, or the folder cannot be written
+                to.
+            TaskError: If some parts failed repeatedly. All other parts are made.
 
         Examples:
             >>> import tempfile
@@ -137,7 +151,10 @@ class StoredPartition(Partition):
         """
         self.require_complete("save_certificate")
         if self._manifest.count_only:
-            raise ArgumentError("`store` must hold cells; in this one they were only counted.")
+            raise ArgumentError(
+                f"`save_certificate` needs the cells, but those in {self.folder} were only "
+                "counted. Search again with `count_only=False`."
+            )
         n = n_workers(workers, executor)
         who = executor or ("processes" if n > 1 else None)
         target = Path(folder).absolute()
@@ -149,11 +166,11 @@ class StoredPartition(Partition):
         place = self.folder.absolute(), self.max_bytes
         if missing and self.domain.dim > 2:
             looked_at = in_order(partial(_ends, *place), range(self.n_shards), n, who)
-            ends = list(track(looked_at, "shards looked at", self.n_shards))
+            ends = list(track(looked_at, "shards read", self.n_shards))
             contexts = dict(enumerate(part_contexts(self.network, ends, REFUSALS)))
         wanted = ((i, files[i], contexts.get(i)) for i in missing)
         answers, failed = as_done(partial(_certify, *place), wanted, n, who), []
-        for (i, _, _), answer in track(answers, "parts of a certificate", len(missing)):
+        for (i, _, _), answer in track(answers, "certificate parts", len(missing)):
             if isinstance(answer, OSError):
                 with writing(target, "folder"):
                     raise answer
@@ -162,14 +179,14 @@ class StoredPartition(Partition):
                 failed.append(f"{shard}: {type(answer).__name__}: {answer!s:.200}")
         if failed:
             raise TaskError(
-                f"{len(failed)} of {len(files)} parts of the certificate failed; all others are "
-                f"made, and the same call tries these again. {'; '.join(failed)}"
+                f"{len(failed)} of {len(files)} parts of the certificate failed; the other parts "
+                f"were made. Call `save_certificate` again to retry. {'; '.join(failed)}"
             )
         return files
 
 
 def _ends(folder: Path, max_bytes: int, index: int) -> PartEnds:
-    """Return what others need to know of a shard."""
+    """Return the cells of a shard that other parts of the certificate need."""
     part = open_partition(folder, max_bytes=max_bytes)
     return part_ends(part.network, part.shard(index).signatures, REFUSALS)
 
@@ -177,7 +194,7 @@ def _ends(folder: Path, max_bytes: int, index: int) -> PartEnds:
 def _certify(
     folder: Path, max_bytes: int, wanted: tuple[int, Path, PartContext | None]
 ) -> OSError | None:
-    """Make the certificate of a shard; return what the system says if it cannot be written."""
+    """Make the part of the certificate for a shard; return the error if writing fails."""
     index, file, context = wanted
     part = open_partition(folder, max_bytes=max_bytes)
     shard = part.shard(index)
@@ -185,7 +202,7 @@ def _certify(
     made = make_part(part.network, part.domain, shard.signatures, witnesses, context=context)
     try:
         made.save(file)
-    except OSError as error:  # Trying it again would not help, nor would the other parts.
+    except OSError as error:  # A retry would fail too, and so would the other parts.
         return error
     return None
 
@@ -193,17 +210,22 @@ def _certify(
 def open_partition(
     path: str | os.PathLike[str], model: ModelLike | None = None, *, max_bytes: int = MOST_BYTES
 ) -> StoredPartition:
-    """Open a partition in a folder, without reading its cells.
+    """Open a partition that is stored in a folder, without reading its cells.
 
     Args:
-        path: The folder that `enumerate_regions` wrote to as its `store`.
-        model: Refuse a folder of any other model than this one. The folder has its own.
-        max_bytes: Refuse to read cells that would take more memory than this; shard by shard, each
-            may take so much.
+        path: The folder that was passed to `enumerate_regions` as `store`.
+        model: The expected model. A folder with the partition of a different model is rejected. By
+            default, the model in the folder is used.
+        max_bytes: The largest amount of memory, in bytes, that the cells may occupy at once. When
+            shards are read one by one, the limit applies to each shard.
+
+    Returns:
+        The partition. Reading all its cells at once raises `SizeLimitError` if they need more than
+        `max_bytes`.
 
     Raises:
-        RecordFormatError: If it is no such folder, or damaged.
-        SizeLimitError: Later, if all cells are asked for at once and take more than `max_bytes`.
+        RecordFormatError: If `path` is not the folder of a stored partition, or it is damaged, or
+            it belongs to a different model.
 
     Examples:
         >>> import tempfile
@@ -221,17 +243,17 @@ def open_partition(
         manifest = read_manifest(folder)
     except (FileNotFoundError, NotADirectoryError):
         raise RecordFormatError(
-            f"`path` must be the folder of a stored search; {folder} has no {MANIFEST}."
+            f"`path` must be the folder of a stored search; {folder} does not contain {MANIFEST}."
         ) from None
     network = _network(folder) if model is None else read_network(model)
     if not isinstance(network, ArgmaxNetwork) or fingerprint(network) != manifest.model:
-        raise RecordFormatError(f"`path` must belong to this model; {folder} has another one's.")
+        raise RecordFormatError(f"`path` belongs to a different model than `model`: {folder}.")
     try:
         where = charted(parse_stored_domain(manifest.domain), network.dim_in)
     except HardmaxError as error:
         raise RecordFormatError(
-            f"`path` must be the folder of a stored search; the domain in {folder / MANIFEST} is "
-            f"none of this model: {error!s:.200}"
+            f"`path` must be the folder of a stored search; the domain in {folder / MANIFEST} does "
+            f"not fit the model: {error!s:.200}"
         ) from None
     if (
         where.dim < 2
@@ -239,8 +261,8 @@ def open_partition(
         or (where.dim == 2) != (manifest.engine == "planar")
     ):
         raise RecordFormatError(
-            f"`path` must be the folder of a stored search; in {folder / MANIFEST} the engine "
-            f"{manifest.engine!r} searches a domain of dimension {where.dim}."
+            f"`path` must be the folder of a stored search; {folder / MANIFEST} states the engine "
+            f"{manifest.engine!r}, which does not search domains of dimension {where.dim}."
         )
     cells: CellArrays = LazyCellArrays.knowing(
         lambda _: _no_cells(network) if manifest.count_only else _joined(part),
@@ -256,13 +278,13 @@ def open_partition(
 
 
 def _network(folder: Path) -> Any:
-    """Read the model of a store."""
+    """Read the model in the folder of a stored search."""
     try:
         return load_model(folder / MODEL)
     except OSError as error:
         raise RecordFormatError(
-            f"`path` must have its model; {folder / MODEL}: {error.strerror}. Search into this "
-            "store again with the model: the file is then written again."
+            f"The model file {folder / MODEL} cannot be read: {error.strerror}. Call "
+            "`enumerate_regions` with the model and this folder as `store` to write it again."
         ) from None
 
 
@@ -272,7 +294,7 @@ def _no_cells(network: ArgmaxNetwork) -> dict[str, Any]:
 
 
 def _joined(part: StoredPartition) -> dict[str, Any]:
-    """Read all cells."""
+    """Return the arrays of all cells."""
     pieces: list[CellArrays] = []
     n_bytes = 0
     for shard in part.shards():
@@ -280,8 +302,9 @@ def _joined(part: StoredPartition) -> dict[str, Any]:
         n_bytes += _size(shard.cells)
         if n_bytes > part.max_bytes:
             raise SizeLimitError(
-                f"`max_bytes` must allow for all cells; {part.n_found:,} cells in {part.n_shards} "
-                f"shards take more than {part.max_bytes:,} bytes. Ask `shards()` one by one."
+                f"The {part.n_found:,} cells in {part.n_shards} shards need more memory than "
+                f"`max_bytes`, {part.max_bytes:,}. Read them one shard at a time with `shards()`, "
+                "or raise `max_bytes`."
             )
     if not pieces:
         return _no_cells(part.network)

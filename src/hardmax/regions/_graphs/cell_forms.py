@@ -96,8 +96,8 @@ class CellForms:
         self.network, self.dim = network, domain.dim
         if not reach < _REACH_LIMIT:
             raise ArgumentError(
-                "The coordinates of a search must stay below 2^1023; got a domain that reaches "
-                f"{reach:.4g}. Take a smaller domain or a smaller `reach`."
+                "The coordinates of a domain must be below 2^1023; this domain extends to "
+                f"{reach:.4g}. Choose a smaller domain or a smaller `reach`."
             )
         self.scale = 2.0 ** max(0, frexp(reach)[1])
         coordinates = domain.coordinates

@@ -12,8 +12,8 @@ Row = tuple[int, ...]
 Point = tuple[Fraction, ...]
 
 _UNBOUNDED = (
-    "`domain` must be bounded for a network of this kind; it is not. A small network takes any "
-    "domain as dense layers: its `network`."
+    "`domain` must be bounded for a GraphNetwork, but it is unbounded. If the network is small, "
+    "pass its property `network` as the model instead; it can be searched on any domain."
 )
 
 

@@ -54,22 +54,23 @@ _Question = CFUNCTYPE(c_int32, POINTER(c_int32))
 
 @dataclass(frozen=True, eq=False)
 class Pieces:
-    """What a search has found, on a segment from left to right.
+    """The pieces that a search found, as arrays; on a segment, from left to right.
 
     Attributes:
-        starts: Where the vertices of each piece begin, shape `(n_pieces + 1,)`.
-        vertices: Vertices in cyclic order, shape `(n_vertices, dim)`.
-        radii: How far each may be off, shape `(n_vertices,)`.
-        walls: For the edge from each vertex to the next, on a segment for the vertex: the node,
-            group and rival that tie there; on the boundary -1, the number of the side and -1:
-            shape `(n_vertices, 3)`.
-        change_starts: Where the changes to each piece begin, shape `(n_pieces + 1,)`.
-        changes: Groups and their winners, against the piece before; all are 0 before the first:
-            shape `(n_changes, 2)`.
+        starts: The index of each piece's first vertex, and the total; shape `(n_pieces + 1,)`.
+        vertices: The vertices of each piece in cyclic order, shape `(n_vertices, dim)`.
+        radii: Bounds on the errors of the vertices, shape `(n_vertices,)`.
+        walls: For each edge from a vertex to the next (on a segment, for each vertex), the node,
+            the group and the rival that ties there; on the boundary, -1, the number of the side and
+            -1. Shape `(n_vertices, 3)`.
+        change_starts: The index of each piece's first change, and the total; shape
+            `(n_pieces + 1,)`.
+        changes: The changes of winners from each piece to the next, as rows of a group and its new
+            winner, shape `(n_changes, 2)`. Before the first piece, all winners are 0.
         maps: The outputs as slopes and offsets, shape `(n_pieces, dim + 1, dim_out)`.
-        map_radii: How wrong they may be, shape `(n_pieces, dim_out)`.
+        map_radii: Bounds on the errors of `maps`, shape `(n_pieces, dim_out)`.
         is_complete: Whether all pieces were found.
-        n_exact: How often integers were asked.
+        n_exact: The number of signs decided in integers.
 
     Examples:
         >>> from hardmax import Segment, enumerate_regions
@@ -96,12 +97,12 @@ class Pieces:
 
     @cached_property
     def changed_pieces(self) -> IntArray:
-        """The piece that each change leads to, shape `(n_changes,)`."""
+        """The piece in which each change takes effect, shape `(n_changes,)`."""
         counts = np.diff(self.change_starts)
         return np.repeat(np.arange(len(counts)), counts)
 
     def winners_of(self, group: int) -> IntArray:
-        """The winner of one group on each piece, shape `(n_pieces,)`."""
+        """Return the winner of a group on each piece, shape `(n_pieces,)`."""
         is_here = self.changes[:, 0] == group
         places = np.concatenate([[0], self.changed_pieces[is_here], [len(self.maps)]])
         winners = np.concatenate([[0], self.changes[is_here, 1]])

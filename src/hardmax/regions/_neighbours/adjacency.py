@@ -1,4 +1,4 @@
-r"""Which cells touch along a wall, in any dimension, exactly.
+r"""The pairs of cells that touch along a wall, computed exactly in any dimension.
 
 Two cells are neighbours if their closures share a set of dimension $d - 1$. A hard transformer
 jumps at its walls, so walls of later layers end at earlier ones: a facet of one cell can be covered
@@ -29,9 +29,9 @@ class Neighbours:
     """The pairs of cells that share a part of a wall.
 
     Attributes:
-        pairs: Indices `i < j` of cells, sorted, shape `(n_pairs, 2)`.
-        walls: For each pair the `(layer, group)` whose forms tie there, seen from either side;
-            several where walls coincide.
+        pairs: The indices `i < j` of two cells in each row, sorted; shape `(n_pairs, 2)`.
+        walls: For each pair, the `(layer, group)` whose forms tie on the shared part, from the
+            perspective of either cell. There are several entries if several walls coincide.
 
     Examples:
         >>> from hardmax import Box, ReluNetwork, enumerate_regions
@@ -53,7 +53,11 @@ class Neighbours:
         return len(self.pairs)
 
     def degrees(self, n_cells: int) -> IntArray:
-        """Count the neighbours of each cell: shape `(n_cells,)`."""
+        """Return the number of neighbours of each cell: shape `(n_cells,)`.
+
+        Args:
+            n_cells: The number of cells.
+        """
         return np.bincount(self.pairs.ravel(), minlength=n_cells).astype(np.int64)
 
 

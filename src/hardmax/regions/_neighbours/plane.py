@@ -383,8 +383,8 @@ def _position(row: Vector, other: Vector) -> Fraction:
     if weight == 0:
         # The search finds no such polygon: a file has it.
         raise RecordFormatError(
-            "Two consecutive edges of a cell lie on parallel lines. The file that these cells come "
-            "from was changed; search again."
+            "Two consecutive edges of a cell lie on parallel lines. The file from which the cells "
+            "were loaded has been modified. Search again."
         )
     # The corner is (x, y) / weight with x = b r - c q, y = c p - a r; the direction is (b, -a).
     return Fraction(b * (b * r - c * q) - a * (c * p - a * r), weight)

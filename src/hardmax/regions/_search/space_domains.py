@@ -62,7 +62,7 @@ def spatial_domain(domain: Any, dim_in: int) -> SpatialDomain:
     given = charted(domain, dim_in)
     if given.dim > MOST_DIMENSIONS:
         raise ArgumentError(
-            f"`domain` must have at most {MOST_DIMENSIONS} dimensions for the search by vertices; "
+            f"`domain` must have dimension at most {MOST_DIMENSIONS} for the engine 'spatial'; "
             f"got {given.dim}."
         )
     known: SpatialDomain | None = given.kept.get("spatial")

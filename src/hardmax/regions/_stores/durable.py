@@ -1,12 +1,13 @@
-"""Searches that are kept in a folder, and may be ended at any moment and gone on with.
+"""Searches that are stored in a folder, and can be stopped at any moment and resumed.
 
 The whole search is one task. A worker takes a task and a budget, and returns the cells it found and
-the tasks it did not get to. The cells become a shard, the tasks take the place of the one it was
-given, and both count as soon as the manifest says so. So whatever is in the folder is a search that
-was stopped early, and goes on with any number of workers of any kind; each cell is in one shard.
+the tasks that are left. The cells become a shard, the remaining tasks replace the worker's task,
+and both become valid in one step, when the manifest is updated. The folder therefore always
+contains a search that was stopped early and can be resumed with any number and kind of workers.
+Each cell is in exactly one shard.
 
-The manifest has the task of each shard, whose first cells it holds. So a shard that was damaged
-becomes a task again, with a quota: the number of cells to find.
+For each shard, the manifest records the task whose first cells the shard contains. A damaged shard
+therefore becomes a task again, with a quota: the number of cells to find.
 """
 
 import os
@@ -90,17 +91,17 @@ def search_into(
         where: The domain.
         engine: `"planar"` or `"spatial"`.
         count_only: Whether to count without storing any cell.
-        max_seconds: Stop after about so many seconds; the same call goes on from there.
-        workers: How many jobs are under way at once.
-        executor: Who does them; threads of this process by default.
+        max_seconds: Stop after about this time. Repeat the call to resume the search.
+        workers: The number of concurrent jobs.
+        executor: Where the jobs run; by default, in threads of this process.
 
     Raises:
-        ArgumentError: If the folder cannot be written, or holds another search; if the executor
-            breaks, and it was not said how to make another one.
-        RecordFormatError: If its manifest or its log is damaged, or a shard of an old store.
-        TaskError: If a task fails again and again; all others have been searched. If the executor
-            is a cluster that has no workers, and none comes.
-        Interrupted: On Ctrl-C; the folder has what was found.
+        ArgumentError: If the folder cannot be written to or contains a different search, or if the
+            executor breaks and the caller did not pass a function that creates a new one.
+        RecordFormatError: If the manifest, the log, or a shard in an old format is damaged.
+        TaskError: If a task fails repeatedly (all other tasks have then been searched), or if the
+            executor is a cluster that has no workers and does not get any.
+        Interrupted: On Ctrl-C. The folder then contains the cells found so far.
     """
     path = Path(folder)
     wanted = Manifest(fingerprint(network), domain_text(as_domain(where)), engine, bool(count_only))
@@ -136,8 +137,8 @@ def _refuse_another(path: Path, found: Manifest, wanted: Manifest) -> None:
     for name in ("model", "domain", "engine", "count_only"):
         if getattr(found, name) != getattr(wanted, name):
             raise ArgumentError(
-                f"`store` must be a new folder, or hold this search; {path} has one with another "
-                f"`{name}`."
+                f"`store` already contains a search with a different `{name}`: {path}. Choose a "
+                "new folder, or repeat the earlier call to resume that search."
             )
 
 
@@ -182,7 +183,7 @@ class _Team:
             except KeyboardInterrupt:
                 with held_interrupts(deliver=False), suppress(Exception):
                     self._collect(crew.last_answers(), show)
-                raise Interrupted("the search was interrupted; `store` has what it found") from None
+                raise Interrupted("the search was interrupted; `store` has the cells") from None
             except TaskError:
                 # There are no workers. If time is up, that is not an error.
                 if not self._is_over():
@@ -265,8 +266,8 @@ class _Team:
                 n_known = sum(layer.n_groups for layer in self._network.layers[: top.layer])
                 title = self._network.words[top.layer].title
                 place = f"{title}, after the winners {top.signature[:n_known].tolist()}"
-            lines.append(f"at {place}: {type(error).__name__}: {error!s:.300}")
+            lines.append(f"In {place}: {type(error).__name__}: {error!s:.300}")
         return (
-            f"{len(lines)} part{'s' * (len(lines) != 1)} of the search failed again and again; "
-            f"all others are done, and the same call tries these again. {'; '.join(lines)}"
+            f"{len(lines)} part{'s' * (len(lines) != 1)} of the search failed repeatedly; all "
+            f"other parts are done. Repeat the call to retry. {'; '.join(lines)}"
         )

@@ -26,7 +26,7 @@ from hardmax.regions.partition import Partition
 
 
 class Job(NamedTuple):
-    """What a worker is asked to do.
+    """A job for a worker.
 
     Attributes:
         model: The network, as `model_bytes` writes it.
@@ -34,11 +34,12 @@ class Job(NamedTuple):
         engine: `"planar"` or `"spatial"`.
         task: The cells to search, as `stack_bytes` writes them; empty for the whole domain.
         count_only: Whether to count without storing anything.
-        seconds: Stop after about so many.
-        most_bytes: Stop before the cells take more memory.
-        is_split: Whether to return what is left in two parts, if there are two.
-        quota: Find only so many cells, the first ones of the task; -1 for all.
-        most_seconds: Abandon what is under way after about so many, its preparation included.
+        seconds: Stop after about this many seconds.
+        most_bytes: Stop before the cells need more memory than this.
+        is_split: Whether to return the remaining work as two tasks, if it can be divided.
+        quota: Find only this number of cells, the first of the task; -1 for all.
+        most_seconds: Abandon the work in progress, preparation included, after about this many
+            seconds.
     """
 
     model: bytes
@@ -54,17 +55,18 @@ class Job(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What a worker did.
+    """The result of a job.
 
     Attributes:
-        n_cells: How many cells it found; they follow one another in the order of all cells.
-        decisions: How many signs each stage decided.
-        shard: The cells as a Parquet file; empty if there are none, or they are only counted.
-        first: The signature of the first one; sorts shards.
+        n_cells: The number of cells found, which are consecutive in the order of all cells.
+        decisions: The number of signs decided by each stage.
+        shard: The cells as a Parquet file; empty if there are none, or if they are only counted.
+        first: The signature of the first cell, by which shards are sorted.
         has_means: As in `CellArrays`.
-        left: The tasks that it did not get to, which come after its cells; empty if it is done.
-        shares: For each of them about its share of the volume of the domain; NaN if that is not
-            bounded, or would take long to measure.
+        left: The remaining tasks, which come after the cells in the order; empty if the job is
+            done.
+        shares: For each remaining task, its approximate share of the volume of the domain; NaN if
+            the domain is unbounded, or if measuring would take long.
     """
 
     n_cells: int
@@ -93,7 +95,7 @@ def advance(job: Job) -> Outcome:
             is_done = run.work(Limits(job.quota, job.seconds, job.most_bytes), progress=False)
     if is_done and run.n_found < job.quota:
         raise RecordFormatError(
-            f"`task` must have {job.quota} cells, as the store says; it has {run.n_found}."
+            f"`task` must have {job.quota} cells according to the store; it has {run.n_found}."
         )
     # What comes after the quota is in other tasks and shards.
     is_done = is_done or run.n_found == job.quota

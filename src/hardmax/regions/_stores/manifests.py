@@ -1,10 +1,10 @@
 """The folder of a stored search: shards of cells, and a manifest that lists them.
 
-A process may end at any moment. A shard is written to the subfolder `UNFINISHED`; then a line of
-the log names it; then it moves to its place. So a file in that subfolder is either named by the log
-or worth nothing, and no other file is ever removed. When the log has become longer than the
-manifest, the manifest is replaced in one step and the log begins anew: the total amount written is
-a small multiple of the final size.
+A process may end at any moment. A shard is first written to the subfolder `UNFINISHED`, then
+recorded in a line of the log, then moved to its place. A file in that subfolder is therefore either
+recorded in the log or worthless, and no other file is ever removed. When the log becomes longer
+than the manifest, the manifest is replaced in one step and a new log begins. The total amount
+written is thus a small multiple of the final size.
 """
 
 import base64
@@ -35,24 +35,25 @@ FORMAT = "hardmax.store/3"
 
 - `model`: the fingerprint of the network, which is `model.safetensors`, as `save_model` writes it.
 - `domain`: the domain, as `geometry.domain_text` writes it; `engine`; `count_only`.
-- `n_cells`, `decisions` (three counts), `has_means`: of all cells found.
-- `shards`: for each Parquet file (`hardmax.shard/2`, in `regions/arrow_tables.py`) `file`,
-  `n_cells`, `first` (the signature of its first cell, four bytes for each group), `digest`
-  (SHA-256 of the file) and `task`: its cells are the first `n_cells` cells of that task. The cells
-  of a shard follow one another in the order of all cells, so `first` sorts the shards.
-- `tasks`: what is left to search, in base64; none if every cell was found.
-- `shares`: for each task about its share of the volume of the domain; null if unknown.
-- `quotas`: for each task the number of cells to find, its first ones; null for all.
+- `n_cells`, `decisions` (three counts), `has_means`: totals for all cells found.
+- `shards`: for each Parquet file (`hardmax.shard/2`, in `regions/arrow_tables.py`), the fields
+  `file`, `n_cells`, `first` (the signature of the first cell, four bytes per group), `digest`
+  (SHA-256 of the file) and `task`. The cells of the shard are the first `n_cells` cells of the
+  task. They are consecutive in the order of all cells, so that `first` sorts the shards.
+- `tasks`: the remaining work, in base64; empty if every cell was found.
+- `shares`: for each task, its approximate share of the volume of the domain; null if unknown.
+- `quotas`: for each task, the number of cells to find, starting with the first; null for all.
 - `folded`: the hash `content` of the last line of the log that this manifest includes.
 - `content`: a hash of the other fields.
 
-`manifest.log`, if there is one, lists what has been added since. A line is the JSON of a `Step`,
-`follows` (the hash of the line before, or of the manifest) and a hash of these fields. It ends with
-a newline; text after the last newline is a line that was not finished, and does not count. A log
-whose last line is `folded` is older than the manifest, and does not count either.
+`manifest.log`, if it exists, lists the later additions. A line is the JSON of a `Step`, with
+`follows` (the hash of the previous line, or of the manifest) and a hash of these fields. It ends
+with a newline. Text after the last newline is an unfinished line and is ignored. A log whose last
+line is `folded` is older than the manifest and is ignored too.
 
-Format `hardmax.store/2` has neither `task`, `quotas`, `folded` nor `follows`; the hash of a line
-is one of its fields and of the hash before. It is read, and written anew as the current format.
+The format `hardmax.store/2` has none of the fields `task`, `quotas`, `folded` and `follows`; the
+hash of a line covers its fields and the previous hash. It can be read, and is rewritten in the
+current format.
 """
 _OLD_FORMAT = "hardmax.store/2"
 MANIFEST, LOG, MODEL = "manifest.json", "manifest.log", "model.safetensors"
@@ -135,7 +136,7 @@ class Manifest:
         """Return it with what a job adds."""
         one, two, three = (x + y for x, y in zip(self.decisions, step.decisions, strict=True))
         if not 0 <= step.done < len(self.tasks):
-            raise ValueError("a step must be that of a task")
+            raise ValueError(f"there is no task {step.done}")
         before, behind = slice(step.done), slice(step.done + 1, None)
         task = self.tasks[step.done]
         return replace(
@@ -211,7 +212,7 @@ class ManifestLog:
         line, content = _line({**step._asdict(), "follows": self._last})
         with (self.folder / LOG).open("ab", buffering=0) as stream:
             if stream.tell() != self._n_bytes:
-                raise OSError(EIO, f"{LOG} was changed by another program")
+                raise OSError(EIO, f"{LOG} was modified by another program")
             try:
                 left = memoryview(line)
                 while left:
@@ -298,13 +299,13 @@ def _parse_line(line: bytes) -> tuple[dict[str, Any], str]:
     """Return the fields of a line, and the hash that it states; nothing else is checked."""
     fields = parse_json(line)
     if not isinstance(fields, dict):
-        raise RecordFormatError(f"it must be an object; got {type(fields).__name__}")
+        raise RecordFormatError(f"expected a JSON object, got {type(fields).__name__}")
     return fields, fields.pop("content")
 
 
 def _require_content(fields: dict[str, Any], content: str, before: str = "") -> None:
     if content != _content(fields, before):
-        raise RecordFormatError("it is not as it was written")
+        raise RecordFormatError("modified after it was written (hash mismatch)")
 
 
 def read_manifest(folder: Path) -> Manifest:
@@ -315,12 +316,12 @@ def read_manifest(folder: Path) -> Manifest:
         RecordFormatError: If a file is damaged, or something else; the message names file and line.
     """
     path = folder / MANIFEST
-    advice = " Copy it back from a backup, or search into a new folder."
+    advice = " Restore it from a backup, or search into a new folder."
     with _refused(path, advice):
         fields, content = _parse_line(path.read_bytes())
         found = fields.get("format")
         if found not in (FORMAT, _OLD_FORMAT):
-            raise RecordFormatError(f"its format must be {FORMAT!r}; got {found!r:.60}")
+            raise RecordFormatError(f"the format must be {FORMAT!r}; got {found!r:.60}")
         _require_content(fields, content)
         del fields["format"]
         if found == _OLD_FORMAT:
@@ -331,7 +332,7 @@ def read_manifest(folder: Path) -> Manifest:
     with _refused(path, advice):
         files = {shard.file for shard in manifest.shards}
         if len(files) != len(manifest.shards):
-            raise ValueError("shards must be different files")
+            raise ValueError("several shards have the same file name")
     in_order = sorted(manifest.shards, key=lambda shard: shard.first)
     return replace(manifest, shards=tuple(in_order))
 
@@ -346,8 +347,8 @@ def _with_log(manifest: Manifest, content: str, path: Path, *, is_old: bool) -> 
         is_old: Whether the manifest is of the format before.
     """
     advice = (
-        " Copy it back from a backup. Or remove it: the search then goes on from "
-        f"{MANIFEST}, and finds again what the log had added."
+        f" Restore it from a backup, or remove it: the search then resumes from {MANIFEST} and "
+        "repeats the work recorded in the log."
     )
     try:
         with _refused(path, advice):
@@ -370,7 +371,7 @@ def _with_log(manifest: Manifest, content: str, path: Path, *, is_old: bool) -> 
                 is_this = own == _content(fields, last)
                 fields["quotas"] = [None] * len(fields["tasks"])
             if number > 1 and not is_this:
-                raise RecordFormatError("it is not as it was written, or in another place")
+                raise RecordFormatError("modified after it was written, or in the wrong place")
             is_next = is_next and is_this
             steps.append(Step(**_checked(fields)))
             last = own
@@ -378,7 +379,7 @@ def _with_log(manifest: Manifest, content: str, path: Path, *, is_old: bool) -> 
         with _refused(path, advice, 1):
             if not _is_included(manifest, steps, last, is_old=is_old):
                 raise RecordFormatError(
-                    f"it is not as it was written, or {MANIFEST} is from another time"
+                    f"modified after it was written, or not written for this {MANIFEST}"
                 )
         return manifest
     for number, step in enumerate(steps, 1):
@@ -487,7 +488,7 @@ def _is_share(value: Any) -> bool:
 
 def _require(name: str, is_possible: bool) -> None:
     if not is_possible:
-        raise ValueError(f"`{name}` is not that of a stored search")
+        raise ValueError(f"the field `{name}` is invalid")
 
 
 def _is_whole(folder: Path, shard: Shard) -> bool:
@@ -522,16 +523,14 @@ def read_shard(folder: Path, shard: Shard) -> Path:
             break
     if _digest(path) != shard.digest:
         advice = (
-            "Search into this store again: only the part of this shard is searched"
+            "Search into this folder again; only the part of this shard is searched"
             if shard.task is not None
-            else "This store is of an older format, which cannot search that part again"
+            else "The older format of this folder cannot recover a shard. Restore it from a backup"
         )
         if not path.exists():
-            raise RecordFormatError(
-                f"`path` must have all its shards; {path} is missing. {advice}."
-            )
+            raise RecordFormatError(f"Shard {path} is missing. {advice}.")
         raise RecordFormatError(
-            f"`path` must have its shards as they were written; {path} is not. {advice}."
+            f"Shard {path} was modified after it was written (SHA-256 mismatch). {advice}."
         )
     return path
 
@@ -552,10 +551,9 @@ def recover_shards(folder: Path, manifest: Manifest, workers: int) -> Manifest:
     for shard in lost:
         if shard.task is None:
             raise RecordFormatError(
-                f"`store` must have all its shards as they were written; {folder / shard.file} is "
-                "missing or was changed, and this store is of an older format, which does not "
-                "record how to search that part again. Copy the file back from a backup, or search "
-                "into a new folder."
+                f"Shard {folder / shard.file} is missing or was modified after it was written. The "
+                "older format of this `store` does not record how to search that part again. "
+                "Restore the file from a backup, or search into a new folder."
             )
     with writing(folder):
         for shard, ok in zip(manifest.shards, are_whole, strict=True):
@@ -580,8 +578,8 @@ def writing(folder: Path, name: str = "store") -> Iterator[None]:
         yield
     except OSError as error:
         raise ArgumentError(
-            f"`{name}` must be a folder that can be written; {folder}: {error.strerror or error}. "
-            "What was written before is whole, and the same call goes on from there."
+            f"`{name}` must be a writable folder; {folder}: {error.strerror or error}. The data "
+            "written before is intact. Repeat the call to resume."
         ) from None
 
 
@@ -612,7 +610,8 @@ def _lock(handle: int, folder: Path) -> None:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         raise ArgumentError(
-            f"`store` must be a folder that no other process writes to; {folder} is in use."
+            f"`store` is in use by another process: {folder}. Wait for it to finish, or choose "
+            "another folder."
         ) from None
 
 
@@ -621,6 +620,6 @@ def _refuse_other_files(folder: Path) -> None:
     names = {path.name for path in folder.iterdir()}
     if MANIFEST not in names and names - {UNFINISHED}:
         raise ArgumentError(
-            f"`store` must be a new or empty folder, or one of an earlier search; {folder} has "
-            f"{min(names - {UNFINISHED})!r} and no {MANIFEST}."
+            f"`store` must be a new folder, an empty folder, or the folder of an earlier search; "
+            f"{folder} contains {min(names - {UNFINISHED})!r} but no {MANIFEST}."
         )

@@ -1,8 +1,8 @@
-"""What is left of a search as bytes: the cells on its stack, and the path to them.
+"""The remaining work of a search as bytes: the cells on its stack, and the path to them.
 
-The bytes are plain arrays; reading them executes nothing, and numbers that no search has are
-refused, since compiled code takes them for places. So are cells whose vertices are not where their
-facets say: each split of such a cell could square the number of its vertices, in one step.
+The bytes are plain arrays, and reading them executes no code. Impossible numbers are rejected,
+because compiled code uses them as indices. Cells whose vertices contradict their facets are
+rejected too, because each split of such a cell could square the number of its vertices.
 """
 
 import io
@@ -92,7 +92,7 @@ def read_stack(
         zlib.error, zipfile.BadZipFile,
     ) as error:  # fmt: skip
         raise RecordFormatError(
-            f"`task` must be what is left of a search; {error!s:.200}."
+            f"`task` must be the remaining work of a search: {error!s:.200}."
         ) from None
     return stack
 
@@ -101,7 +101,7 @@ def _read_arrays(content: bytes, kinds: _Kinds) -> dict[str, AnyArray]:
     wanted = {**_COMMON, **kinds, **{f"{name}.shapes": (np.int64, 2) for name in kinds}}
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
         if sum(entry.file_size for entry in archive.infolist()) > _MOST_BYTES:
-            raise ValueError("it is too large")
+            raise ValueError(f"its arrays take more than {_MOST_BYTES:,} bytes")
     with np.load(io.BytesIO(content), allow_pickle=False) as archive:
         arrays = {name: archive[name] for name in wanted}
     for name, (kind, n_axes) in wanted.items():
@@ -114,7 +114,7 @@ def _read_arrays(content: bytes, kinds: _Kinds) -> dict[str, AnyArray]:
 def _stack(arrays: dict[str, AnyArray], kinds: _Kinds) -> list[Task]:
     places = arrays["places"]
     if places.shape[1:] != (4,) or not len(places):
-        raise ValueError("places must have rows of 4")
+        raise ValueError("places must have rows of 4 entries")
     fields: dict[str, list[AnyArray]] = {}
     for name, (_, n_axes) in kinds.items():
         shapes = arrays[f"{name}.shapes"]
@@ -123,7 +123,7 @@ def _stack(arrays: dict[str, AnyArray], kinds: _Kinds) -> list[Task]:
         # Integers of Python: products of what a file says may wrap.
         ends = list(accumulate(prod(shape) for shape in shapes.tolist()))
         if ends[-1] != len(arrays[name]):
-            raise ValueError(f"{name} must hold whole cells")
+            raise ValueError(f"{name} must be as long as the shapes of its cells require")
         parts = np.split(arrays[name], ends[:-1])
         fields[name] = [
             np.ascontiguousarray(part.reshape(shape))
@@ -287,4 +287,4 @@ def _refuse_impossible_walls(walls: AnyArray, n_groups: IntArray, sizes: IntArra
 
 def _require(name: str, is_possible: Any) -> None:
     if not is_possible:
-        raise ValueError(f"{name} must be those of a search of this model")
+        raise ValueError(f"the array {name!r} does not fit a search of this model")
