@@ -43,8 +43,8 @@ def _check_temperature(claimed: Callable[[int], Fraction]) -> Finding:
     gaps = ", ".join(f"{t.numbers['largest_difference']:.3g}" for t in trials)
     return Finding(
         tuple(trials),
-        "Weights of softmax(q k / sqrt(d_k)) against exp(q k / tau) with the stated tau, d_k = 4, "
-        f"16, 64: they differ by up to {gaps}. The two temperatures are a factor d_k apart.",
+        "The weights of softmax(q k / sqrt(d_k)) and of exp(q k / tau) with the stated tau, for "
+        f"d_k = 4, 16, 64, differ by up to {gaps}. The two temperatures differ by the factor d_k.",
         "tau = sqrt(d_k) on raw dot products, or tau = 1 on scaled logits.",
     )
 
@@ -61,7 +61,7 @@ def _lifted_limit_without_denominator(scores: list[Fraction], lifted: list[Fract
 
 
 def _check_lifted_limit(claimed: Limit) -> Finding:
-    """Hold tau log z, z the attention output itself as a quotient of sums, against its limit."""
+    """Compare tau log z, where z is the attention output as a quotient of sums, with its limit."""
     keys, values = integer_keys(1, 6, 3, 5), integer_keys(2, 6, 2, 9)
     values[0] = 9.0
     queries = integer_keys(3, 12, 3, 4)
@@ -91,8 +91,9 @@ def _check_lifted_limit(claimed: Limit) -> Finding:
             trials.append(Trial(f"tau = {tau}, 12 queries, 2 channels", close, numbers=numbers))
     return Finding(
         tuple(trials),
-        f"Largest error {', '.join(f'{w:.3g}' for w in worst)} at tau = 1, 0.1, 0.01, 10^-6, never "
-        f"more than tau log N = {trials[0].numbers['tau_log_N']:.3g} tau, on walls too.",
+        f"The largest error is {', '.join(f'{w:.3g}' for w in worst)} at tau = 1, 0.1, 0.01, "
+        f"10^-6, and never more than tau log N = {trials[0].numbers['tau_log_N']:.3g} tau, even "
+        "on walls.",
     )
 
 
@@ -110,7 +111,7 @@ def _lifted_output_at(scores: list[Fraction], lifted: list[Fraction], tau: Fract
 
 
 def _check_degenerate(claimed_limit: Callable[[list[int]], Fraction]) -> Finding:
-    """Values that do not depend on tau: tau log z tends to 0 whatever the values are."""
+    """For values that do not depend on tau, tau log z tends to 0 whatever the values are."""
     scores, trials = [3, 1, 1, -2], []
     with precisely(512):
         for values in ([1, 1, 1, 1], [5, 2, 7, 1], [1, 10**6, 1, 1]):
@@ -125,15 +126,15 @@ def _check_degenerate(claimed_limit: Callable[[list[int]], Fraction]) -> Finding
             trials.append(Trial(f"values {values}", within, numbers={"errors": errors}))
     return Finding(
         tuple(trials),
-        "For fixed positive values tau log z is at most tau log of the largest value: "
-        f"{trials[1].numbers['errors'][0]:.3g} and {trials[1].numbers['errors'][1]:.3g} at "
+        "For fixed positive values, |tau log z| is at most tau times the logarithm of the largest "
+        f"value: {trials[1].numbers['errors'][0]:.3g} and {trials[1].numbers['errors'][1]:.3g} at "
         "tau = 0.01 and 0.001.",
     )
 
 
 @dataclass(frozen=True)
 class HardLimit:
-    """What attention with fixed values tends to where the largest score is unique, and on ties."""
+    """The limit of attention with fixed values, where the largest score is unique and on ties."""
 
     unique: Callable[[list[int], list[int]], Fraction]
     tied: Callable[[list[int], list[int]], Fraction]
@@ -171,16 +172,17 @@ def _check_hard_limit(content: HardLimit) -> Finding:
         trials.append(Trial(f"scores {scores}", close, unique, numbers=numbers))
     return Finding(
         tuple(trials),
-        f"Error at tau = 0.01: {trials[0].numbers['error_at_0.01']:.2g} where the largest score is "
-        f"unique, {trials[2].numbers['error_at_0.01']:.2g} on a tie of keys with values 7 and 1, "
-        f"where the output is {trials[2].numbers['output_at_0.01']:.12g}.",
-        "The value of the winner where it is unique; on a wall the mean over the winners.",
+        f"The error at tau = 0.01 is {trials[0].numbers['error_at_0.01']:.2g} where the largest "
+        f"score is unique, and {trials[2].numbers['error_at_0.01']:.2g} on a tie of keys with "
+        f"values 7 and 1, where the output is {trials[2].numbers['output_at_0.01']:.12g}.",
+        "The output tends to the value of the winner where the winner is unique, and on a wall to "
+        "the mean of the winners' values.",
     )
 
 
 @dataclass(frozen=True)
 class RegionCount:
-    """A number that is said to equal, or to bound, the linear regions of the lifted map."""
+    """A number claimed to equal, or to bound, the number of linear regions of the lifted map."""
 
     count: Callable[[LogLiftedHead], int]
     is_equality: bool = True
@@ -212,12 +214,14 @@ def _check_region_count(content: RegionCount) -> Finding:
     first, second = trials[0].numbers, trials[1].numbers
     return Finding(
         tuple(trials),
-        f"Keys -1, 1 and three channels: {first['routing_cells']} routing cells, "
-        f"{first['lifted_cells']} lifted cells, {first['linear_regions']} linear regions. Equal "
-        f"values: {second['lifted_cells']} cells but {second['linear_regions']} region, because "
-        "the kinks of numerator and denominator cancel.",
-        "The walls of the lifted map depend on V: they lie in the common refinement of the d_v "
-        "numerators and the denominator, whose cells bound the linear regions from above.",
+        f"With keys -1, 1 and three channels there are {first['routing_cells']} routing cells, "
+        f"{first['lifted_cells']} lifted cells and {first['linear_regions']} linear regions. With "
+        f"equal values there are {second['lifted_cells']} cells but only "
+        f"{second['linear_regions']} region, because the kinks of numerator and denominator "
+        "cancel.",
+        "The walls of the lifted map depend on V. They lie in the common refinement of the d_v "
+        "numerators and the denominator, and the number of its cells bounds the number of linear "
+        "regions from above.",
         figure=_draw_lifted,
     )
 
@@ -237,7 +241,7 @@ def _draw_lifted() -> "Figure":
 
 
 def _check_routing_of_cells(claimed: Callable[[list[int]], int]) -> Finding:
-    """Compare the route a cell is said to have with the winner at a point inside it."""
+    """Compare the claimed route of a cell with the winner at a point inside the cell."""
     trials = []
     for name, head in _lifted_examples():
         pieces, keys = head.pieces, [[Fraction(float(x)) for x in key] for key in head.keys]
@@ -249,8 +253,8 @@ def _check_routing_of_cells(claimed: Callable[[list[int]], int]) -> Finding:
         trials.append(Trial(name, all(right), numbers=numbers))
     return Finding(
         tuple(trials),
-        "A rational point in every cell of the refinement: the key that wins there is the one "
-        "the cell names in "
+        "At a rational point in every cell of the refinement, the winning key is the one that the "
+        "cell names in "
         + ", ".join(f"{t.numbers['routed_as_claimed']} of {t.numbers['cells']}" for t in trials)
         + " cells.",
     )
@@ -289,12 +293,13 @@ def _check_rational(are_rational: frozenset[str]) -> Finding:
     changes = [f"{float(t.numbers['largest_change']):.2g}" for t in trials]
     return Finding(
         tuple(trials),
-        "With log-lifted values the limit is the difference of two maxima by its formula (largest "
-        f"change over a step of 2^-39: {changes[0]}). With fixed values it is the sign of q and "
-        f"jumps by {changes[1]}; tropical rational maps are continuous, and none agrees almost "
-        "everywhere with a map that jumps.",
-        "For the logarithm of attention with log-lifted values, and then everywhere. Attention "
-        "itself, with fixed values, tends to a piecewise constant map, which is none.",
+        "With log-lifted values the limit is by definition a difference of two maxima (its "
+        f"largest change over a step of 2^-39 is {changes[0]}). With fixed values the limit is "
+        f"the sign of q, which jumps by {changes[1]}. Tropical rational maps are continuous, so "
+        "none of them agrees almost everywhere with a map that jumps.",
+        "True for the logarithm of attention with log-lifted values, and then everywhere. "
+        "Attention itself, with fixed values, tends to a piecewise constant map, which is not a "
+        "tropical rational map.",
     )
 
 
@@ -304,7 +309,7 @@ CLAIMS: tuple[Claim[Any], ...] = (
         source="SL26",
         where="Section III-D, before Definition III.10",
         kind="text",
-        statement="Standard attention has the temperature tau = 1/sqrt(d_k) in e^(<q,k>/tau).",
+        statement="Standard attention uses the temperature tau = 1/sqrt(d_k) in e^(<q,k>/tau).",
         content=_inverse_root,
         check=_check_temperature,
         repaired=_root,
@@ -314,8 +319,10 @@ CLAIMS: tuple[Claim[Any], ...] = (
         source="SL26",
         where="Definition III.10, section III-D",
         kind="definition",
-        statement="With values e^(v/tau), tau log of a channel of the attention output tends to "
-        "max_j(s_j + v_j) - max_j s_j.",
+        statement=(
+            "With values e^(v/tau), tau times the logarithm of a channel of the attention output "
+            "tends to max_j(s_j + v_j) - max_j s_j."
+        ),
         content=_lifted_limit,
         check=_check_lifted_limit,
         corrupted=_lifted_limit_without_denominator,
@@ -325,7 +332,7 @@ CLAIMS: tuple[Claim[Any], ...] = (
         source="SL26",
         where="Remark III.11, first half, section III-D",
         kind="remark",
-        statement="With positive values that do not depend on tau the tropical quotient is 0.",
+        statement="With positive values that do not depend on tau, the tropical quotient is 0.",
         content=lambda values: Fraction(0),
         check=_check_degenerate,
         corrupted=lambda values: Fraction(max(values)),
@@ -335,21 +342,26 @@ CLAIMS: tuple[Claim[Any], ...] = (
         source="SL26",
         where="Remark III.11, section III-D",
         kind="remark",
-        statement="With fixed values the output tends to the value of the key with the largest "
-        "score.",
+        statement=(
+            "With fixed values, the output tends to the value of the key with the largest score."
+        ),
         content=HardLimit(_first_winner, _first_winner),
         check=_check_hard_limit,
         corrupted=HardLimit(_mean_of_all, _mean_of_all),
         repaired=HardLimit(_first_winner, _mean_of_winners),
-        unmoved={"content.tied": "on ties the claim fails, and is conditional, whatever it says"},
+        unmoved={
+            "content.tied": ("on ties the claim fails; it is conditional, whatever its limit there")
+        },
     ),
     Claim(
         id="III.11c",
         source="SL26",
         where="Remark III.11, section III-D",
         kind="remark",
-        statement="Log-lifting keeps the routing hypersurfaces; the partition is independent of V; "
-        "the difference is only a scaling factor.",
+        statement=(
+            "Log-lifting preserves the routing hypersurfaces; the partition is independent of V; "
+            "the difference is only a scaling factor."
+        ),
         content=RegionCount(lambda head: head.routing_cells),
         check=_check_region_count,
         repaired=RegionCount(lambda head: head.lifted_cells, is_equality=False),
@@ -370,7 +382,7 @@ CLAIMS: tuple[Claim[Any], ...] = (
         source="SL26",
         where="Remark III.12, section III-D",
         kind="remark",
-        statement="On a cell of the common refinement the routing does not change.",
+        statement="The routing does not change within a cell of the common refinement.",
         content=lambda choice: choice[-1],
         check=_check_routing_of_cells,
         corrupted=lambda choice: choice[0],
@@ -380,8 +392,10 @@ CLAIMS: tuple[Claim[Any], ...] = (
         source="SL26",
         where="Text after Remark III.12, section III-D",
         kind="text",
-        statement="In the zero-temperature limit single-head self-attention is, almost "
-        "everywhere, exactly a tropical rational map.",
+        statement=(
+            "In the zero-temperature limit, single-head self-attention is almost everywhere "
+            "exactly a tropical rational map."
+        ),
         content=frozenset({"log-lifted values", "fixed values"}),
         check=_check_rational,
         corrupted=frozenset({"fixed values"}),

@@ -60,14 +60,15 @@ def _check_aggregation(claimed: Callable[[Heads], int], biased: bool) -> Finding
         ]
         name = f"{n_heads} heads of 5 keys in R^{dim}, {'with' if biased else 'no'} bias"
         trials.append(equal_trial(name, common_refinement(heads).count, claimed(heads)))
-    listed = ", ".join(f"{t.numbers['claimed']} for {t.numbers['true']}" for t in trials)
+    listed = ", ".join(f"{t.numbers['claimed']} against {t.numbers['true']}" for t in trials)
     words = "with query or logit biases" if biased else "without bias"
-    why = ", because the potential then has coefficients the Newton polytope does not see"
+    why = ", because the potential then has coefficients that the Newton polytope does not record"
     return Finding(
         tuple(trials),
-        f"Claimed for counted cells of the common refinement, {words}: {listed}{why * biased}.",
-        "With biases the cells are the active terms of the product polynomial, at least as many as "
-        "vertices."
+        f"Claimed number against the counted cells of the common refinement, {words}: "
+        f"{listed}{why * biased}.",
+        "With biases, the cells correspond to the active terms of the product polynomial; there "
+        "are at least as many as vertices."
         if biased
         else "",
     )
@@ -75,14 +76,14 @@ def _check_aggregation(claimed: Callable[[Heads], int], biased: bool) -> Finding
 
 @dataclass(frozen=True)
 class ProjectedRegions:
-    """How many regions a layer keeps after its output projection, as a function of the cells."""
+    """The number of regions of a layer after its output projection, as a function of its cells."""
 
     count: Callable[[int], int]
     is_equality: bool = True
 
 
 def _check_projection(content: ProjectedRegions) -> Finding:
-    """Two heads side by side, then a projection: regions of the layer against joint cells."""
+    """Two heads side by side, then a projection: regions of the layer and joint routing cells."""
     trials = []
     for name, projection, is_injective in (
         ("the identity", np.eye(4), True),
@@ -102,9 +103,10 @@ def _check_projection(content: ProjectedRegions) -> Finding:
     listed = ", ".join(f"{t.numbers['regions']} ({t.instance})" for t in trials)
     return Finding(
         tuple(trials),
-        f"{trials[0].numbers['cells']} joint routing cells; linear regions of the layer: {listed}.",
-        "The routing cells are the common refinement; the regions of the map are these only if "
-        "W_O keeps apart the values of neighbouring cells.",
+        f"The layer has {trials[0].numbers['cells']} joint routing cells. Its linear regions: "
+        f"{listed}.",
+        "The routing cells are the cells of the common refinement. They are also the regions of "
+        "the map only if W_O maps the values of neighbouring cells to different vectors.",
     )
 
 
@@ -134,13 +136,13 @@ def _ffn_value(ffn: FeedForward, x: Fraction) -> Fraction:
 
 
 def _is_polynomial(ffn: FeedForward) -> bool:
-    """A maximum of affine forms is convex: no midpoint above its chord."""
+    """A maximum of affine forms is convex: no midpoint lies above its chord."""
     values = [_ffn_value(ffn, x) for x in _GRID]
     return all(2 * b <= a + c for a, b, c in zip(values, values[1:], values[2:], strict=False))
 
 
 def _is_rational(ffn: FeedForward) -> bool:
-    """The difference of two maxima of affine forms equals it on the grid."""
+    """The difference of two maxima of affine forms equals the network on the grid."""
     zero = np.zeros(ffn.out_dim)
     assert ffn.b_in is not None
     found = relu_network_map([ffn.w_in, ffn.w_out], [ffn.b_in, zero])
@@ -156,8 +158,8 @@ def _check_ffn(belongs: Callable[[FeedForward], bool]) -> Finding:
     )
     return Finding(
         trials,
-        f"-relu is concave (twice its value at 0 exceeds the sum of the values at -1 and 1 by "
-        f"{concave}), so it is no maximum of affine forms. Output weights have both signs.",
+        "-relu is concave (twice its value at 0 exceeds the sum of its values at -1 and 1 by "
+        f"{concave}), so it is not a maximum of affine forms. Output weights can have either sign.",
         "A feed-forward network is a tropical rational map: a difference of two polynomials.",
     )
 
@@ -177,7 +179,7 @@ def _is_cpwl(model: Any) -> bool:
 
 
 def _is_piecewise_affine(model: Any) -> bool:
-    """Finitely many intervals cover the line, and on each the model is its stored affine map."""
+    """Finitely many intervals cover the line; on each, the model is its stored affine map."""
     part = enumerate_regions(model, WholeSpace(1))
     covers = len(part.breakpoints) == part.n_cells - 1
     ends = [part.breakpoints[0] - 8, *part.breakpoints, part.breakpoints[-1] + 8]
@@ -203,11 +205,12 @@ def _check_closure(belongs: Callable[[Any], bool]) -> Finding:
         trials.append(Trial(name, belongs(model), numbers={"largest_jump": jump}))
     return Finding(
         tuple(trials),
-        f"Keys and values -1, 1 give Z(q) = sign(q): a jump of {trials[1].numbers['largest_jump']} "
-        f"at 0, and {trials[2].numbers['largest_jump']} after residual and feed-forward part. "
-        "Counting cells survives: cells are preimages under affine maps and stay polyhedra.",
-        "Zero-temperature blocks are closed among piecewise affine maps on polyhedral cells, not "
-        "among continuous ones.",
+        "Keys and values -1, 1 give Z(q) = sign(q), which jumps by "
+        f"{trials[1].numbers['largest_jump']} at 0, and by {trials[2].numbers['largest_jump']} "
+        "after the residual connection and the feed-forward layer. Counting cells remains valid: "
+        "cells are preimages of polyhedra under affine maps, hence polyhedra.",
+        "Zero-temperature blocks are closed among piecewise affine maps on polyhedral cells, but "
+        "not among continuous ones.",
     )
 
 
@@ -231,14 +234,14 @@ def _check_degree_shift(claimed: Callable[[Any, int], Any]) -> Finding:
             trials.append(Trial(f"x_{i + 1} + P - Q, number {seed}", residual.equals(moved)))
     return Finding(
         tuple(trials),
-        f"Adding a coordinate moves the Newton polytope of a channel by a unit vector, in all "
-        f"{len(trials) // 2} cases tried; for a channel that is a difference of two polynomials it "
-        "moves the numerator.",
+        "Adding a coordinate translates the Newton polytope of a channel by a unit vector in all "
+        f"{len(trials) // 2} cases tried. For a channel that is a difference of two polynomials, "
+        "it translates the polytope of the numerator.",
     )
 
 
 def _check_no_collapse(least_rank: int) -> Finding:
-    """The rank of x + ffn(x) on the line, for a network that answers -x."""
+    """The rank of x + ffn(x) on the line, for a network that outputs -x."""
     trials = []
     for name, ffn in {
         "ffn = relu": _FFNS["relu"],
@@ -250,9 +253,9 @@ def _check_no_collapse(least_rank: int) -> Finding:
         trials.append(lower_trial(name, rank, least_rank, extremal=rank == 0, affine_maps=maps))
     return Finding(
         tuple(trials),
-        f"With ffn(x) = relu(-x) - relu(x) = -x the block x + ffn(x) is the constant 0: "
-        f"rank {trials[1].numbers['true']}, {trials[1].numbers['affine_maps']} affine map.",
-        "A residual connection guarantees no rank: 0 is possible.",
+        "With ffn(x) = relu(-x) - relu(x) = -x, the block x + ffn(x) is the constant 0: rank "
+        f"{trials[1].numbers['true']}, {trials[1].numbers['affine_maps']} affine map.",
+        "A residual connection guarantees no rank; rank 0 is possible.",
     )
 
 
@@ -265,7 +268,7 @@ def _as_without(head: AttentionHead, normalisation: Normalisation, points: Any) 
 
 
 def _as_scaled(head: AttentionHead, normalisation: Normalisation, points: Any) -> Any:
-    r"""Route by the scores of $Gx / \rho$, in ball arithmetic; G is the centring for LayerNorm."""
+    r"""Route by the scores of $Gx / \rho$ in ball arithmetic, where G centres for LayerNorm."""
     winners = []
     with precisely():
         for x in points:
@@ -305,12 +308,12 @@ def _check_normalisation(route: Route) -> Finding:
     agreeing = [t.numbers["agree"] for t in trials]
     return Finding(
         tuple(trials),
-        "RMSNorm scales all scores by one positive number. Points routed as claimed: "
-        f"{agreeing[0]} of 40 behind RMSNorm without bias; {agreeing[1]} behind LayerNorm, which "
-        f"centres first; {agreeing[2]} behind RMSNorm with a query bias, because constants then "
-        "weigh against the norm of the input.",
-        "A positive scaling for bias-free heads behind RMSNorm alone; LayerNorm pulls the fan back "
-        "through the centring, and with biases the scores are those of the scaled input.",
+        "RMSNorm multiplies all scores by the same positive number. The routing is as claimed at "
+        f"{agreeing[0]} of 40 points behind RMSNorm without bias, at {agreeing[1]} behind "
+        f"LayerNorm, which centres first, and at {agreeing[2]} behind RMSNorm with a query bias, "
+        "because the constants then compete with the norm of the input.",
+        "A positive scaling only for heads without bias behind RMSNorm. LayerNorm pulls the fan "
+        "back through the centring, and with biases the scores are those of the scaled input.",
     )
 
 
@@ -320,8 +323,11 @@ CLAIMS: tuple[Claim[Any], ...] = (
         source="SL26",
         where="Definition III.13, section III-D",
         kind="definition",
-        statement="The joint partition of H heads is the normal fan of the Minkowski sum of their "
-        "Newton polytopes, so the potential counts it exactly. As stated, without biases.",
+        statement=(
+            "The joint partition of H heads is the normal fan of the Minkowski sum of their "
+            "Newton polytopes, so the potential counts its cells exactly. As stated, without "
+            "biases."
+        ),
         content=_vertices_of_the_sum,
         check=lambda claimed: _check_aggregation(claimed, biased=False),
         corrupted=_product_of_vertices,
@@ -331,8 +337,10 @@ CLAIMS: tuple[Claim[Any], ...] = (
         source="SL26",
         where="Definition III.13, first sentences, section III-D",
         kind="definition",
-        statement="Concatenation and projection by W_O induce the common refinement of the heads' "
-        "fans as the partition of the layer.",
+        statement=(
+            "Concatenation and projection by W_O induce the common refinement of the heads' fans "
+            "as the partition of the layer."
+        ),
         content=ProjectedRegions(lambda cells: cells),
         check=_check_projection,
         corrupted=ProjectedRegions(lambda cells: cells + 1),
@@ -343,7 +351,7 @@ CLAIMS: tuple[Claim[Any], ...] = (
         source="SL26",
         where="Definition III.13, section III-D",
         kind="definition",
-        statement="The same with query or logit biases, which Appendix F uses.",
+        statement="The claim of III.13a for heads with query or logit biases, as in Appendix F.",
         content=_vertices_of_the_sum,
         check=lambda claimed: _check_aggregation(claimed, biased=True),
         repaired=_active_terms_of_the_product,
@@ -363,7 +371,7 @@ CLAIMS: tuple[Claim[Any], ...] = (
         source="SL26",
         where="Section III-E, second item; Table II, row `Residual`",
         kind="text",
-        statement="A residual connection is a tropical product and moves Newton polytopes.",
+        statement="A residual connection is a tropical product and translates Newton polytopes.",
         content=lambda vertices, i: vertices + np.eye(2)[i],
         check=_check_degree_shift,
         corrupted=lambda vertices, i: vertices,
@@ -383,7 +391,9 @@ CLAIMS: tuple[Claim[Any], ...] = (
         source="SL26",
         where="Section III-E, footnote 1",
         kind="footnote",
-        statement="Normalisations may be taken as tropical scalings and leave the routing alone.",
+        statement=(
+            "Normalisations can be treated as tropical scalings, which do not change the routing."
+        ),
         content=_as_without,
         check=_check_normalisation,
         corrupted=lambda head, normalisation, points: head.winners(-points),

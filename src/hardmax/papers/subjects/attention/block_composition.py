@@ -1,4 +1,4 @@
-"""Appendix E and Figure 7 of [SL26]: how attention, feed-forward part and depth compose."""
+"""Appendix E and Figure 7 of [SL26]: composition of attention, feed-forward layers and depth."""
 
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -30,13 +30,13 @@ if TYPE_CHECKING:
 
 
 def two_tokens(values: Sequence[float]) -> AttentionHead:
-    """Return a head on a line with keys -1 and 1 and the two values given."""
+    """Return a head on a line with keys -1 and 1 and the given two values."""
     ends = np.array([[-1.0], [1.0]])
     return AttentionHead(np.eye(1), ends, np.array(values)[:, None], np.eye(1))
 
 
 def units(kinks: Sequence[float]) -> FeedForward:
-    """Return a layer on a line whose units bend at these points, the second twice as much."""
+    """Return a layer on a line with units that bend at these points, the second twice as much."""
     n = len(kinks)
     return FeedForward(np.ones((1, n)), -np.array(kinks), np.arange(1.0, n + 1)[:, None], None)
 
@@ -52,12 +52,12 @@ def _unit_forms(ffn: FeedForward, shift: FloatArray) -> list[AffineForms]:
 
 
 def refine_together(head: AttentionHead, ffn: FeedForward) -> int:
-    """Count the cells of the common refinement of both partitions, laid over each other."""
+    """Count the cells of the common refinement of the two superimposed partitions."""
     return common_refinement([head.forms, *_unit_forms(ffn, np.zeros(ffn.dim))]).count
 
 
 def refine_cell_by_cell(head: AttentionHead, ffn: FeedForward) -> int:
-    """Count cells when each routing cell moves the hyperplanes by its own value."""
+    """Count the cells if each routing cell translates the hyperplanes by its own value."""
     forms, total = head.forms, 0
     for j, value in enumerate(head.values @ head.output_weight):
         others = [i for i in range(forms.n_forms) if i != j]
@@ -84,13 +84,14 @@ def _check_block(predicted: Callable[[AttentionHead, FeedForward], int]) -> Find
         model = HardTransformer([Block([head], ffn)])
         true = enumerate_regions(model, WholeSpace(head.dim)).n_cells
         trials.append(equal_trial(name, true, predicted(head, ffn)))
-    pairs = ", ".join(f"{t.numbers['true']} for {t.numbers['claimed']}" for t in trials)
+    pairs = ", ".join(f"{t.numbers['true']} against {t.numbers['claimed']}" for t in trials)
     return Finding(
         tuple(trials),
-        f"Cells of the block against those of the common refinement: {pairs}. Each routing cell "
-        "adds its own value to the stream, so the hyperplanes stand elsewhere in each cell.",
-        "In every routing cell the hyperplanes are pulled back by that cell's translation; the "
-        "bound by the product of both counts survives.",
+        f"Number of cells of the block and of the common refinement: {pairs}. Each routing cell "
+        "adds its own value to the stream, so the hyperplanes have a different position in each "
+        "cell.",
+        "In every routing cell, the hyperplanes are pulled back by that cell's translation. The "
+        "product of the two counts is still an upper bound.",
         lambda: _block_figure(*cases["2 tokens and 2 neurons in the plane"]),
     )
 
@@ -114,9 +115,9 @@ def _check_shattering(least: Callable[[int], int]) -> Finding:
     listed = ", ".join(str(t.numbers["pieces"]) for t in trials)
     return Finding(
         tuple(trials),
-        f"Pieces of the two routing cells: {listed}. A cell whose values move the stream away from "
-        "the hyperplanes is not cut at all.",
-        "A routing cell is cut into at least 1 piece, and it may be that one.",
+        f"Numbers of pieces of the two routing cells: {listed}. A cell whose values move the "
+        "stream away from the hyperplanes is not cut at all.",
+        "A routing cell has at least 1 piece, and may have only 1.",
     )
 
 
@@ -131,7 +132,7 @@ def _block_figure(head: AttentionHead, ffn: FeedForward) -> "Figure":
     for axes, stream, title in zip(
         figure.subplots(1, 2),
         (x, x + head.values[routed.astype(int)]),
-        ("laid over each other", "the block"),
+        ("superimposed", "the block"),
         strict=True,
     ):
         on = stream @ ffn.w_in + bias > 0
@@ -158,7 +159,7 @@ def _check_refinement_product(bound: Callable[[int, int], int]) -> Finding:
         extremal = first is slabs[0]
         trials.append(upper_trial(name, both, bound(*sizes), extremal=extremal, sizes=sizes))
     pairs = ", ".join(f"{t.numbers['true']} <= {t.numbers['claimed']}" for t in trials)
-    return Finding(tuple(trials), f"Cells of refinements against products: {pairs}.")
+    return Finding(tuple(trials), f"Cells of the refinements, and the products: {pairs}.")
 
 
 def _check_hyperplane_estimate(estimate: Callable[[int, int, Any], Any]) -> Finding:
@@ -185,8 +186,8 @@ def _check_hyperplane_estimate(estimate: Callable[[int, int, Any], Any]) -> Find
     )
     return Finding(
         tuple(trials),
-        f"Holds for d_ff >= d; below, {listed or 'nothing fails'}.",
-        "For d_ff >= d; for d_ff < d there are at most 2^d_ff cells.",
+        f"Holds for d_ff >= d. Failures for smaller d_ff: {listed or 'none'}.",
+        "True for d_ff >= d; for d_ff < d there are at most 2^d_ff cells.",
     )
 
 
@@ -205,10 +206,11 @@ def _check_continuity(largest: Callable[[float], float]) -> Finding:
         )
     return Finding(
         tuple(trials),
-        f"Largest jumps over the walls: {', '.join(str(t.numbers['true']) for t in trials)}. A "
-        "hard head returns another value on the other side of a wall.",
-        "Piecewise affine, with jumps as large as the values of a head are apart; the count "
-        "survives, because on a cell the map is affine.",
+        "The largest jumps over the walls are "
+        f"{', '.join(str(t.numbers['true']) for t in trials)}. A hard head returns a different "
+        "value on the other side of a wall.",
+        "The map is piecewise affine, with jumps as large as the differences between the values "
+        "of a head. The count remains valid, because the map is affine on each cell.",
     )
 
 
@@ -237,9 +239,10 @@ def _check_recurrence(count: Callable[[Any], int]) -> Finding:
     worst = trials[0].numbers
     return Finding(
         tuple(trials),
-        f"First layer {worst['first']}, second layer {worst['second']}, both together "
-        f"{worst['true']}: more than the product {worst['claimed']} if maximal regions are "
-        "counted, since a region that is not convex meets a half-space in several pieces.",
+        f"The first layer has {worst['first']} regions, the second {worst['second']}, and their "
+        f"composition {worst['true']}. If maximal regions are counted, this is more than the "
+        f"product {worst['claimed']}, because a region that is not convex can meet a half-space "
+        "in several pieces.",
         "The recurrence holds for cells, which are convex.",
     )
 
@@ -250,12 +253,12 @@ CLAIMS: tuple[Claim[Any], ...] = (
         "SL26",
         "Appendix E, the FFN partition",
         "proof step",
-        "The cells of d_ff hyperplanes are at most (e d_ff / d)^d.",
+        "d_ff hyperplanes have at most (e d_ff / d)^d cells.",
         content=lambda n, d, e: (e * n / d) ** d,
         check=_check_hyperplane_estimate,
         corrupted=lambda n, d, e: (ball(n) / d) ** d,
         repaired=lambda n, d, e: (e * n / d) ** d if n >= d else ball(2**n),
-        unmoved={"content": "an estimate that nothing attains; moved by 0.1 % it still is one"},
+        unmoved={"content": "nothing attains this estimate; moved by 0.1 % it is still a bound"},
     ),
     Claim(
         "Fig7a",
@@ -273,7 +276,7 @@ CLAIMS: tuple[Claim[Any], ...] = (
         "SL26",
         "Figure 7, caption",
         "figure",
-        "The feed-forward part shatters each cell of the attention into finer regions.",
+        "The feed-forward layer shatters each cell of the attention into finer regions.",
         content=lambda d_ff: 2,
         check=_check_shattering,
         repaired=lambda d_ff: 1,
@@ -283,7 +286,7 @@ CLAIMS: tuple[Claim[Any], ...] = (
         "SL26",
         "Appendix E, before the recurrence",
         "proof step",
-        "A common refinement has at most the product of the two numbers of cells.",
+        "A common refinement has at most as many cells as the product of the two numbers of cells.",
         content=lambda first, second: first * second,
         check=_check_refinement_product,
         corrupted=lambda first, second: first + second,
@@ -303,8 +306,8 @@ CLAIMS: tuple[Claim[Any], ...] = (
         "SL26",
         "Appendix E, recurrence relation",
         "proof step",
-        "Depth multiplies: the maximal linear regions after l + 1 layers are at most those after l "
-        "layers times those of layer l + 1.",
+        "The count multiplies with depth: the number of maximal linear regions after l + 1 layers "
+        "is at most the number after l layers times that of layer l + 1.",
         content=lambda part: part.n_regions,
         check=_check_recurrence,
         repaired=lambda part: part.n_cells,

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 Boundedness = Callable[[FloatArray], list[bool]]
-"""From keys to which of their cells, if they have one, are bounded."""
+"""For given keys, which of their cells, if they have one, are bounded."""
 
 
 def _all_bounded(keys: FloatArray) -> list[bool]:
@@ -28,9 +28,9 @@ def _all_bounded(keys: FloatArray) -> list[bool]:
 
 
 def _inside_the_hull(keys: FloatArray) -> list[bool]:
-    """Whether a key lies in the interior of the convex hull: no direction takes it to the border.
+    """Whether a key is interior to the convex hull: no nonzero linear form is maximal there.
 
-    The directions in which the cell of key j is unbounded are those q in which no key exceeds it.
+    The cell of key j is unbounded in those directions q in which no key exceeds key j.
     """
     return [
         Polytope(np.delete(keys - key, j, axis=0), np.zeros(len(keys) - 1)).dim == 0
@@ -55,15 +55,21 @@ def _check_bounded(claimed: Boundedness, biased: bool) -> Finding:
             where = f"{name}: the cell of key {j} is bounded"
             condition = inside[j] or not biased
             trials.append(equal_trial(where, true, stated[j], condition=condition))
-    words = "with biases" if biased else "without bias: if q is in a cell, so is every multiple"
+    words = (
+        "with biases"
+        if biased
+        else ("without bias (if q is in a cell, so is every positive multiple)")
+    )
     return Finding(
         tuple(trials),
-        f"Bounded cells, {words}: {', '.join(counts)}.",
-        "With biases the cell of a key, where it has one, is bounded just if the key lies in the "
-        "interior of the convex hull of the keys; some cells always are unbounded."
+        f"Number of bounded cells, {words}: {', '.join(counts)}.",
+        "With biases, the cell of a key (if it has one) is bounded if and only if the key lies in "
+        "the interior of the convex hull of the keys. Some cells are always unbounded."
         if biased
-        else "Without biases only vertices of the hull have cells, and every cell is an unbounded "
-        "cone with apex 0.",
+        else (
+            "Without biases, only vertices of the hull have cells, and every cell is an unbounded "
+            "cone with apex 0."
+        ),
     )
 
 
@@ -94,14 +100,15 @@ def _check_constant(claimed: Callable[[AttentionHead, int], FloatArray]) -> Find
     return Finding(
         tuple(trials),
         f"The hard output is the value of the winner at {trials[0].numbers['agree']} of 40 points "
-        f"with distinct keys and at {trials[1].numbers['agree']} with a key twice, whose values "
-        f"are averaged. At tau = 1 soft and hard differ by {trials[0].numbers['at_tau_1']:.2f}.",
-        "In the limit, for distinct keys, inside the cells; never identically at tau > 0.",
+        f"if keys are distinct, and at {trials[1].numbers['agree']} if a key occurs twice and its "
+        "two values are averaged. At tau = 1, the soft and hard outputs differ by "
+        f"{trials[0].numbers['at_tau_1']:.2f}.",
+        "True in the limit, for distinct keys, inside the cells; never identical at tau > 0.",
     )
 
 
 def _check_uniform(least_margin: Fraction) -> Finding:
-    """The head with keys and values -1, 1 gives tanh(q / tau): the error where q > margin."""
+    """The head with keys and values -1, 1 gives tanh(q / tau); find the error where q > margin."""
     errors = []
     with precisely():
         for k in (4, 7, 10):
@@ -114,9 +121,11 @@ def _check_uniform(least_margin: Fraction) -> Finding:
     where = f"keys and values -1, 1; queries q > {least_margin}"
     return Finding(
         (Trial(where, uniform, numbers=numbers),),
-        f"Z_tau(q) = tanh(q / tau) and v = 1: the largest error over q > {float(least_margin):g} "
-        f"is at least {', '.join(f'{e:.3g}' for e in listed)} at tau = 2^-4, 2^-7, 2^-10.",
-        "Pointwise inside the cells; uniform where the margin is at least some delta > 0.",
+        "Here Z_tau(q) = tanh(q / tau) and v = 1. The largest error over q > "
+        f"{float(least_margin):g} is at least {', '.join(f'{e:.3g}' for e in listed)} at tau = "
+        "2^-4, 2^-7, 2^-10.",
+        "Convergence is pointwise inside the cells, and uniform where the margin is at least some "
+        "delta > 0.",
         figure=_draw_tanh,
     )
 
@@ -166,10 +175,10 @@ def _check_input_space(is_product: bool) -> Finding:
     trials += (Trial("the wall against the own key is the circle |x|^2 = <x, k>", circle),)
     return Finding(
         trials,
-        f"Token 0 changes its winner ({routes[0]} to {routes[2]}) when only token 1 moves. More is "
-        f"true: against the token's own key the wall is a {wall.conic} of squared radius "
-        f"{wall.level} about ({wall.centre[0]}, {wall.centre[1]}), so the cells are not even "
-        "polyhedra.",
+        f"Token 0 changes its winner (from key {routes[0]} to key {routes[2]}) when only token 1 "
+        f"moves. Moreover, the wall against the token's own key is a {wall.conic} of squared "
+        f"radius {wall.level} about ({wall.centre[0]}, {wall.centre[1]}), so the cells are not "
+        "even polyhedra.",
     )
 
 
@@ -207,9 +216,10 @@ def _check_equal_norms(
     trials.append(Trial("the diagram is still a fan", diagram.is_fan))
     return Finding(
         tuple(trials),
-        "Six keys of norm 5: nearest key and largest cosine agree with the largest dot product at "
-        f"{agreeing} of 50 queries, and {diagram.n_cells} keys own a cell: distinct keys of equal "
-        "norm are vertices of the hull, so none is lost. The diagram is still a fan.",
+        "For six keys of norm 5, the nearest key and the key with the largest cosine agree with "
+        f"the key with the largest dot product at {agreeing} of 50 queries, and {diagram.n_cells} "
+        "keys have a cell: distinct keys of equal norm are vertices of the hull, so no cell is "
+        "lost. The diagram is still a fan.",
     )
 
 
@@ -225,7 +235,7 @@ def _squares(rows: Rows) -> list[Fraction]:
 
 
 def _layer_normed(rows: Rows, then: Callable[[Rows], Rows]) -> list[Fraction]:
-    """Return the squared norms after LayerNorm and a linear map, which are rational numbers."""
+    """Return the squared norms after LayerNorm and a linear map; they are rational numbers."""
     centred = _centred(rows)
     variances = [s / len(row) for s, row in zip(_squares(centred), rows, strict=True)]
     return [s / v for s, v in zip(_squares(then(centred)), variances, strict=True)]
@@ -275,9 +285,9 @@ def _check_normalised_keys(give_equal_norms: frozenset[str]) -> Finding:
     )
     return Finding(
         tuple(trials),
-        f"Squared norms of three keys, in fractions: {listed}. The LayerNorm of a transformer "
-        "block acts on tokens, and W_K comes after it.",
-        "If the keys themselves are normalised, without gain (QK-norm).",
+        f"Squared norms of three keys, as exact fractions: {listed}. The LayerNorm of a "
+        "transformer block acts on tokens; W_K is applied after it.",
+        "True if the keys themselves are normalised, without gain (QK-norm).",
     )
 
 
@@ -297,7 +307,7 @@ CLAIMS: tuple[Claim[Any], ...] = (
         source="SL26",
         where="Corollary IV.4, section IV",
         kind="corollary",
-        statement="Inside the cell of key j the output is identically the value v_j.",
+        statement="Inside the cell of key j, the output is identically the value v_j.",
         content=_winning_value,
         check=_check_constant,
         corrupted=lambda head, winner: np.asarray(head.values.mean(axis=0)),
@@ -308,7 +318,9 @@ CLAIMS: tuple[Claim[Any], ...] = (
         source="SL26",
         where="Corollary IV.4, section IV",
         kind="corollary",
-        statement="The regions are bounded: the same with query or logit biases.",
+        statement=(
+            "The regions are bounded: the claim of IV.4a for heads with query or logit biases."
+        ),
         content=_all_bounded,
         check=lambda claimed: _check_bounded(claimed, biased=True),
         corrupted=lambda keys: [False] * len(keys),
@@ -322,8 +334,10 @@ CLAIMS: tuple[Claim[Any], ...] = (
         source="SL26",
         where="Remark IV.5, section IV",
         kind="remark",
-        statement="The pull-back to the input space is governed by rank and nullspace of W_Q, and "
-        "the partition of the space of all tokens is no Cartesian product.",
+        statement=(
+            "The pullback to the input space is governed by the rank and nullspace of W_Q, and "
+            "the partition of the space of all tokens is not a Cartesian product."
+        ),
         content=False,
         check=_check_input_space,
         corrupted=True,
@@ -333,8 +347,10 @@ CLAIMS: tuple[Claim[Any], ...] = (
         source="SL26",
         where="Remark IV.6, section IV",
         kind="remark",
-        statement="If all keys have equal norm, routing is by the nearest key and by the largest "
-        "cosine.",
+        statement=(
+            "If all keys have equal norm, attention selects the nearest key, which is also the "
+            "key with the largest cosine."
+        ),
         content=(_nearest, _largest_cosine),
         check=_check_equal_norms,
         corrupted=(lambda q, keys: _nearest(-q, keys),),
@@ -344,8 +360,10 @@ CLAIMS: tuple[Claim[Any], ...] = (
         source="SL26",
         where="Remark IV.6, section IV",
         kind="remark",
-        statement="Standard implementations often normalise keys, by LayerNorm or the l2 norm, "
-        "and this gives all keys the same norm.",
+        statement=(
+            "Standard implementations often normalise keys, by LayerNorm or the l2 norm, and this "
+            "gives all keys the same norm."
+        ),
         content=ON_KEYS | ELSEWHERE,
         check=_check_normalised_keys,
         corrupted=ELSEWHERE,
@@ -360,7 +378,7 @@ CLAIMS: tuple[Claim[Any], ...] = (
         source="SL26",
         where="Appendix C, proof of Corollary IV.4",
         kind="proof",
-        statement="The limit holds uniformly on the interior of a cell.",
+        statement="The limit is uniform on the interior of a cell.",
         content=Fraction(0),
         check=_check_uniform,
         repaired=Fraction(1, 8),

@@ -25,7 +25,7 @@ from hardmax.typing import FloatArray
 
 
 def _check_assumption(degree: Callable[[int | None, int], int]) -> Finding:
-    """Read off the degree in N of the most cells, if H is fixed and if it is N (None)."""
+    """Compute the degree in N of the largest number of cells, for fixed H and for H = N (None)."""
     trials = []
     for n_heads, dim in ((1, 2), (3, 2), (2, 3), (None, 1), (None, 2)):
         keys = range(2, 2 * dim + 5)
@@ -41,8 +41,8 @@ def _check_assumption(degree: Callable[[int | None, int], int]) -> Finding:
     )
     return Finding(
         tuple(trials),
-        f"Degrees in N of the largest numbers of cells of a layer: {listed}. With H and d fixed "
-        "the order N^min(H,d) holds; with heads as many as keys it is N^(2d), so the assumption is "
+        f"Degrees in N of the largest number of cells of a layer: {listed}. With H and d fixed, "
+        "the order is N^min(H,d); with as many heads as keys it is N^(2d), so the assumption is "
         "needed.",
     )
 
@@ -57,7 +57,7 @@ def _check_fan_of_sum(count: Callable[[Sequence[FloatArray]], int]) -> Finding:
     counts = ", ".join(f"{t.numbers['true']} and {t.numbers['claimed']}" for t in trials)
     return Finding(
         tuple(trials),
-        f"Full cones of the refinement and vertices of the sum: {counts}.",
+        f"Full-dimensional cones of the refinement and vertices of the sum: {counts}.",
     )
 
 
@@ -80,15 +80,15 @@ def _check_constant(degrees: Callable[[int, int, Bias], tuple[int, int]]) -> Fin
     return Finding(
         tuple(trials),
         "For fixed H the bound holds. But with N = 4, d = 3 and H = 3 to 8 the count is "
-        f"{', '.join(map(str, heads['counts']))}, of degree {heads['true']} in H: no constant "
-        "that depends on d alone will do.",
-        "The constant must grow with H like H^(d-1), and without bias the power of N is d - 1 for "
-        "H >= d; with a query bias they are H^d and d.",
+        f"{', '.join(map(str, heads['counts']))}, a polynomial of degree {heads['true']} in H: no "
+        "constant that depends on d alone is large enough.",
+        "Without bias, for H >= d, the constant must grow with H like H^(d-1) and the power of N "
+        "is d - 1. With a query bias these are H^d and d.",
     )
 
 
 def _check_low_rank(bound: Callable[[int, int, int, int], int]) -> Finding:
-    """From N, H, the dimension each head's keys span and that of all together to a bound."""
+    """A bound as a function of N, H, the dimension of each head's keys, and that of all keys."""
     trials, n = [], 5
     for n_heads in (2, 3, 4):
         embedded = [np.pad(head, ((0, 0), (0, 2))) for head in extremal_points(n, n_heads, 2)]
@@ -105,10 +105,11 @@ def _check_low_rank(bound: Callable[[int, int, int, int], int]) -> Finding:
     last = trials[-1].numbers
     return Finding(
         tuple(trials),
-        f"One plane for all heads, or two heads in planes of their own: {counts}. A plane for each "
-        f"of three heads: {last['true']} vertices, for {last['claimed']}.",
-        "The dimension is that of the sum, of the span of the keys of all heads together; with it "
-        "the exact maximum is that of V.2a.",
+        f"With all heads in one plane, or two heads in a plane each, the bound holds: {counts}. "
+        f"Three heads in a plane each have {last['true']} vertices; the claimed maximum is "
+        f"{last['claimed']}.",
+        "The relevant dimension is that of the sum, that is, of the span of the keys of all heads "
+        "together. With this dimension, the exact maximum is that of V.2a.",
     )
 
 
@@ -130,7 +131,7 @@ CLAIMS: tuple[Claim[Any], ...] = (
         "Appendix E, the MHSA partition",
         "proof step",
         "The routing partition of a layer is the common refinement of the heads' normal fans, and "
-        "its full cells are as many as the vertices of the Minkowski sum.",
+        "its full-dimensional cells are as many as the vertices of the Minkowski sum.",
         content=n_vertices,
         check=_check_fan_of_sum,
         corrupted=lambda heads: sum(n_vertices([head]) for head in heads),
@@ -140,7 +141,8 @@ CLAIMS: tuple[Claim[Any], ...] = (
         "SL26",
         "Appendix E, the MHSA partition",
         "proof step",
-        "A layer has at most C_d N^min(H,d) cells, with a constant C_d of the dimension.",
+        "A layer has at most C_d N^min(H,d) cells, where the constant C_d depends only on the "
+        "dimension.",
         content=lambda n_heads, dim, bias: (min(n_heads, dim), 0),
         check=_check_constant,
         corrupted=lambda n_heads, dim, bias: (min(n_heads, dim) - 2, 0),
@@ -157,7 +159,7 @@ CLAIMS: tuple[Claim[Any], ...] = (
         "SL26",
         "Appendix E, remark on low-dimensional keys",
         "remark",
-        "If the keys (of each head) span d' < d dimensions, d' takes the place of d: at most of "
+        "If the keys (of each head) span d' < d dimensions, d' replaces d: there are at most of "
         "the order of N^min(H,d') cells.",
         content=lambda n, h, each, together: n ** min(h, each),
         check=_check_low_rank,

@@ -1,8 +1,8 @@
 """The abstract of [GYZ26]: transformers as maxout networks and piecewise linear functions.
 
-Only the abstract is at hand, so the claims are those of the abstract, and what is checked is
-whether a transformer that does what it says can be built: with the library's own construction
-(`compile_maxout`). Weights and test points are dyadic, so hard outputs are exact.
+Only the abstract is available, so the claims are those of the abstract. Each check tests whether
+a transformer as described can be built, with the library's own construction (`compile_maxout`).
+Weights and test points are dyadic, so hard outputs are exact.
 """
 
 from collections.abc import Callable, Sequence
@@ -68,7 +68,7 @@ _SHAPES = (((2, 3, 1), 2), ((2, 3, 3, 1), 3), ((3, 4, 4, 2), 4), ((2, 2, 2, 2, 1
 
 @dataclass(frozen=True)
 class Emulation:
-    """A compiler from networks to transformers, and where its transformers are said to be right."""
+    """A compiler from networks to transformers, and the inputs for which it claims an error."""
 
     compiler: Compiler
     everywhere: bool
@@ -100,19 +100,19 @@ def _check_emulation(content: Emulation) -> Finding:
     trials.append(upper_trial("|x| next to its kink, asked for 1e-3", error, 1e-3))
     return Finding(
         tuple(trials),
-        "Hard: off by at most "
+        "The hard transformers differ from the network by at most "
         f"{max(t.numbers['true'] for t in trials if 'hard' in t.instance):.2g} at 200 points of "
-        "the box for each network. Soft, within 1e-3 asked for: at most "
-        f"{max(t.numbers['true'] for t in trials if 'asked' in t.instance):.2e}. Outside the box "
-        f"the result means nothing (off by up to "
-        f"{max(t.numbers['true'] for t in trials if not t.condition):.3g}): the gates are made "
-        "for the box.",
-        "On a bounded domain, as the scale of the gates depends on it.",
+        "the box for each network. The soft transformers, compiled for an error of 1e-3, differ "
+        f"by at most {max(t.numbers['true'] for t in trials if 'asked' in t.instance):.2e}. "
+        "Outside the box the output is meaningless (off by up to "
+        f"{max(t.numbers['true'] for t in trials if not t.condition):.3g}), because the gates are "
+        "scaled for the box.",
+        "True on a bounded domain; the scale of the gates depends on the domain.",
     )
 
 
 def full_maxout(widths: Sequence[int], rank: int) -> MaxoutNetwork:
-    """Return a maxout network without a weight that is zero, all pieces different."""
+    """Return a maxout network without zero weights in which all pieces are different."""
     numbers = count(1)
 
     def draw(*shape: int) -> FloatArray:
@@ -127,7 +127,7 @@ def full_maxout(widths: Sequence[int], rank: int) -> MaxoutNetwork:
 
 
 def maxout_parameters(widths: Sequence[int], rank: int) -> int:
-    """Count the numbers of a maxout network all of whose units have this rank."""
+    """Count the parameters of a maxout network all of whose units have this rank."""
     hidden = sum(rank * after * (before + 1) for before, after in pairwise(widths[:-1]))
     return int(hidden + widths[-1] * (widths[-2] + 1))
 
@@ -248,9 +248,10 @@ def _check_complexity(factor: Callable[[int], Fraction | int]) -> Finding:
     worst, where = max(overheads)
     return Finding(
         tuple(trials),
-        f"{len(overheads)} shapes without a weight that is zero: one block for each layer, one "
-        f"token for each piece, and up to {worst:.2f} nonzero weights for each parameter "
-        f"({where}). The factor falls as layers get wider; that of single units is largest.",
+        f"For {len(overheads)} shapes without zero weights, the transformer has one block for "
+        f"each layer, one token for each piece, and up to {worst:.2f} nonzero weights for each "
+        f"parameter of the network ({where}). This factor decreases as layers get wider; it is "
+        "largest for single units.",
     )
 
 
@@ -303,11 +304,12 @@ def _check_dense(bound: Callable[[Sequence[int], int], int]) -> Finding:
     listed = ", ".join(f"{ratio:.0f}" for ratio in ratios)
     return Finding(
         tuple(trials),
-        f"Stored densely, zeros included: {listed} numbers for each parameter of the network. No "
-        "factor is enough for all shapes: one wide layer makes every token wide, and every narrow "
-        "layer pays for it.",
-        "The width D of a token times 2 d_ff in every block, and what heads, embedding and readout "
-        "add (a formula, and exact): a constant factor for layers of equal width only.",
+        f"Stored densely, zeros included, the transformers have {listed} numbers for each "
+        "parameter of the network. No factor is enough for all shapes: a single wide layer makes "
+        "every token wide, which enlarges the matrices of every narrow layer.",
+        "The number is the width D of a token times 2 d_ff in every block, plus the numbers of "
+        "the heads, embedding and readout (an exact formula). It is a constant factor only for "
+        "layers of equal width.",
     )
 
 
@@ -339,8 +341,9 @@ def _check_relu(compiler: Compiler) -> Finding:
     listed = ", ".join(f"{error:.1e}" for error in errors)
     return Finding(
         tuple(trials),
-        f"ReLU networks become transformers of 2 tokens with the same output; so what ReLU "
-        f"networks approximate, transformers do. x^2 within {listed} with 4, 16, 64 pieces.",
+        "ReLU networks become transformers of 2 tokens with the same output, so transformers "
+        "approximate whatever ReLU networks approximate. With 4, 16, 64 pieces, x^2 is "
+        f"approximated to within {listed}.",
     )
 
 
@@ -367,8 +370,8 @@ def _check_piecewise_linear(compiler: Compiler) -> Finding:
         trials.append(upper_trial(f"{name}: error of the hard transformer", error, 2.0**-40))
     return Finding(
         tuple(trials),
-        "Piecewise linear functions as transformers of one attention block, error at most "
-        f"{max(t.numbers['true'] for t in trials):.1e}.",
+        "Piecewise linear functions become transformers with one attention block; the error is at "
+        f"most {max(t.numbers['true'] for t in trials):.1e}.",
     )
 
 
@@ -390,7 +393,7 @@ def _check_regions(pieces: Callable[[int], int]) -> Finding:
 
 
 def _max_head(values: FloatArray) -> TokenTransformer:
-    """Return tokens that hold x and -x, a query that is 1, and values as a map of the token."""
+    """Return tokens that hold x and -x, a constant query 1, and values linear in the token."""
     state, one = np.eye(2)[:, :1], np.eye(2)[:, 1:]
     head = TokenHead(one, state, values, state.T)
     return TokenTransformer(
@@ -406,7 +409,7 @@ def _largest_score(scores: FloatArray, values: FloatArray) -> FloatArray:
 
 
 def _value_at_largest_score(scores: FloatArray, values: FloatArray) -> FloatArray:
-    """Return the value of the winner, the mean of the values on a tie."""
+    """Return the value of the winner, or the mean of the values on a tie."""
     best = scores == scores.max(axis=1, keepdims=True)
     return np.asarray((values * best).sum(axis=1) / best.sum(axis=1))
 
@@ -432,16 +435,16 @@ def _check_attention(operation: Callable[[FloatArray, FloatArray], FloatArray]) 
     return Finding(
         tuple(trials),
         "A head whose query is constant and whose values are its keys returns the largest key. In "
-        f"general it returns the value at the largest score, which is no maximum: the last one "
-        f"jumps by {jump} at 0.",
-        "The value at the largest score; a maximum if the value is the score, that is for a "
-        "constant query and W_V proportional to W_K.",
+        "general, a head returns the value at the largest score, which is not a maximum: the head "
+        f"with keys and values -1, 1 and query x jumps by {jump} at 0.",
+        "A head returns the value at the largest score. This is a maximum if the value is the "
+        "score, that is, for a constant query and W_V proportional to W_K.",
     )
 
 
 @dataclass(frozen=True)
 class TokenMaps:
-    """What feed-forward layers are between two points, and whether in general or when compiled."""
+    """The behaviour of feed-forward layers between two points, in general and as compiled."""
 
     middle: Callable[[FloatArray, FloatArray], FloatArray]
     in_general: bool
@@ -468,10 +471,11 @@ def _check_feed_forward(content: TokenMaps) -> Finding:
         trials.append(Trial(f"{name}: midpoints", holds, compiled, numbers=numbers))
     return Finding(
         tuple(trials),
-        "On the tokens of a compiled network the first feed-forward layer is affine to the last "
-        "bit, although it is made of ReLU units. In general it bends (by up to "
+        "On the tokens of a compiled network, the first feed-forward layer is affine to the last "
+        "bit, although it consists of ReLU units. In general a feed-forward layer bends (by up to "
         f"{trials[1].numbers['largest difference']:.3g} between the points tried for |x|).",
-        "In the construction, on the tokens that occur; ReLU layers in general are not affine.",
+        "True in the construction, on the tokens that occur; ReLU layers in general are not "
+        "affine.",
     )
 
 
@@ -482,7 +486,7 @@ def _apply(ffn: FeedForward, rows: FloatArray) -> FloatArray:
 
 
 def _shifted(compiler: Compiler, by: float = 1.0) -> Compiler:
-    """Compile something else: an output, or the values of a function, moved by this much."""
+    """Compile a perturbed target: an output, or the values of a function, moved by this much."""
 
     def wrong(source: Any, box: Box, epsilon: float | None) -> CompiledTransformer:
         if isinstance(source, Knots):
@@ -503,7 +507,7 @@ CLAIMS: tuple[Claim[Any], ...] = (
         "GYZ26",
         "Abstract",
         "theorem",
-        "Every maxout network is approximated by a transformer that can be written down.",
+        "Every maxout network is approximated by a transformer that can be constructed explicitly.",
         content=Emulation(compile_maxout, everywhere=True),
         check=_check_emulation,
         corrupted=Emulation(_shifted(compile_maxout), everywhere=True),
@@ -518,9 +522,9 @@ CLAIMS: tuple[Claim[Any], ...] = (
         "GYZ26",
         "Abstract",
         "theorem",
-        "The transformer is of comparable complexity (tried here as: a block for each layer, and "
-        "at most max(9, 4 + 1.5 ceil(log2 k)) nonzero weights for each parameter of a network of "
-        "rank k, whatever its widths).",
+        "The transformer is of comparable complexity (tested here as: one block for each layer, "
+        "and at most max(9, 4 + 1.5 ceil(log2 k)) nonzero weights for each parameter of a network "
+        "of rank k, whatever its widths).",
         content=comparable,
         check=_check_complexity,
         corrupted=lambda rank: 3 * max(2, (rank - 1).bit_length()),
@@ -530,8 +534,8 @@ CLAIMS: tuple[Claim[Any], ...] = (
         "GYZ26",
         "Abstract",
         "theorem",
-        "The transformer is of comparable complexity also if zeros are stored: at most 100 numbers "
-        "for each parameter, whatever the widths.",
+        "The transformer is of comparable complexity even if zeros are stored: at most 100 "
+        "numbers for each parameter, whatever the widths.",
         content=lambda widths, rank: 100 * maxout_parameters(widths, rank),
         check=_check_dense,
         repaired=dense_numbers,
@@ -552,7 +556,7 @@ CLAIMS: tuple[Claim[Any], ...] = (
         "GYZ26",
         "Abstract",
         "theorem",
-        "Continuous piecewise linear functions are represented by transformers.",
+        "Transformers represent continuous piecewise linear functions.",
         content=compile_cpwl,
         check=_check_piecewise_linear,
         corrupted=_shifted(compile_cpwl),

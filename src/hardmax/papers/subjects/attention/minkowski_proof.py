@@ -20,12 +20,12 @@ from hardmax.typing import FloatArray
 
 
 def all_sums(heads: Sequence[FloatArray]) -> FloatArray:
-    """Return every sum of one point of each head: the points of the Minkowski sum."""
+    """Return all sums of one point from each head: the points of the Minkowski sum."""
     return np.array([np.sum(choice, axis=0) for choice in product(*heads)])
 
 
 def union_of_points(heads: Sequence[FloatArray]) -> FloatArray:
-    """Return the points of all heads together: the hull of the union, not the sum."""
+    """Return the points of all heads together: these span the hull of the union, not the sum."""
     return np.concatenate(heads)
 
 
@@ -53,7 +53,7 @@ def _check_newton_polytope(generators: Callable[[Sequence[FloatArray]], FloatArr
     return Finding(
         tuple(trials),
         f"The slopes of the summed potential ({', '.join(notes)} of them) are the vertices of the "
-        "Minkowski sum, found by refining fans and by the hull of all sums alike.",
+        "Minkowski sum. The refinement of fans and the hull of all sums give the same points.",
     )
 
 
@@ -78,14 +78,14 @@ def _check_cited_bound(bound: Callable[[int, int, int], int]) -> Finding:
     pairs = ", ".join(f"{t.numbers['true']} <= {t.numbers['claimed']}" for t in trials[:3])
     return Finding(
         tuple(trials),
-        f"Largest vertex numbers against the bound: {pairs}; it is never exceeded in "
+        f"Largest numbers of vertices and the bound: {pairs}. The bound is never exceeded in "
         f"{len(formula)} settings, and not attained for H > 1.",
         "A_0 = sum_{j<d} binom(H,j) (N-1)^j + binom(H-1,d-1).",
     )
 
 
 def edge_bound(n_keys: int, n_heads: int, dim: int) -> int:
-    """Bound the vertices by those of a zonotope with one zone for every pair of keys of a head."""
+    """Bound the vertices by those of a zonotope with one zone for each pair of keys of a head."""
     zones = n_heads * comb(n_keys, 2)
     return 2 * sum(comb(zones - 1, j) for j in range(dim))
 
@@ -95,14 +95,14 @@ def _check_attribution(source: Callable[[int, int, int], int] | None) -> Finding
         trial = Trial("the text of the cited article", None)
         return Finding(
             (trial,),
-            "Whether the cited article of 1993 contains this inequality cannot be computed; its "
-            "text is not at hand. That the inequality is true is a claim of its own.",
+            "No computation can tell whether the cited article of 1993 contains this inequality, "
+            "and its text is not available here. The truth of the inequality is a separate claim.",
         )
     trials = [
         equal_trial(f"N = {n}, H = {h}, d = {d}", source(n, h, d), paper.appendix_d(n, h, d))
         for n, h, d in _SETTINGS
     ]
-    return Finding(tuple(trials), "The formula of the source against the one quoted.")
+    return Finding(tuple(trials), "Compare the formula in the source with the quoted formula.")
 
 
 def _check_few_heads(bound: Callable[[int, int], int]) -> Finding:
@@ -115,8 +115,8 @@ def _check_few_heads(bound: Callable[[int, int], int]) -> Finding:
     pairs = ", ".join(f"{t.numbers['true']} of {t.numbers['claimed']}" for t in trials)
     return Finding(
         tuple(trials),
-        f"Largest vertex numbers against the bound: {pairs}.",
-        "N^H, attained for H < d: there are no more sums of vertices.",
+        f"Largest numbers of vertices and the bound: {pairs}.",
+        "N^H, attained for H < d; this is the number of all sums of vertices.",
     )
 
 
@@ -137,9 +137,9 @@ def _check_order_before_mcmullen(bound: Callable[[int, int, int], int]) -> Findi
     degrees = ", ".join(f"{t.numbers['true']} of {t.numbers['claimed']}" for t in trials[::2])
     return Finding(
         tuple(trials),
-        f"Degrees in N of the exact maxima against the stated order: {degrees}.",
-        "sum_{j<d} binom(H,j) (N-1)^j + binom(H-1,d-1), of the order (NH)^(d-1): the sum over k of "
-        "binom(H-1,k) N^(k+1) loses one power of N.",
+        f"Degrees in N of the exact maxima, and those of the stated order: {degrees}.",
+        "sum_{j<d} binom(H,j) (N-1)^j + binom(H-1,d-1), of the order (NH)^(d-1): the sum over k "
+        "of binom(H-1,k) N^(k+1) is too large by one power of N.",
     )
 
 
@@ -153,9 +153,10 @@ def _check_generators(generators: Callable[[int, int], int]) -> Finding:
     pairs = ", ".join(f"{t.numbers['true']} against {t.numbers['claimed']}" for t in trials)
     return Finding(
         tuple(trials),
-        f"A hull has at most as many vertices as points; here the sum has {pairs}. McMullen's "
-        "theorem bounds faces by the number of vertices and says nothing about that number.",
-        "The sum is the hull of N^H points, all of them vertices for some heads if H < d.",
+        f"A hull has at most as many vertices as generating points, but here the numbers of "
+        f"vertices and of these points are {pairs}. McMullen's theorem bounds the numbers of faces "
+        "in terms of the number of vertices and makes no statement about that number.",
+        "The sum is the hull of N^H points; if H < d, all of them are vertices for some heads.",
     )
 
 
@@ -176,8 +177,8 @@ CLAIMS: tuple[Claim[Any], ...] = (
         "SL26",
         "Appendix D, cited inequality",
         "proof step",
-        "A sum of H polytopes has at most sum_k binom(H-1,k) max_{|I|=k+1} prod_I f_0 vertices, "
-        "k < d.",
+        "A sum of H polytopes has at most sum_k binom(H-1,k) max_{|I|=k+1} prod_I f_0 vertices, k "
+        "< d.",
         content=paper.appendix_d,
         check=_check_cited_bound,
         corrupted=lambda n, h, d: paper.appendix_d(n, h, d) // (2 * n),
@@ -198,7 +199,7 @@ CLAIMS: tuple[Claim[Any], ...] = (
         "SL26",
         "Appendix D, case H <= d",
         "proof step",
-        "For H <= d the vertex number is at most N (1 + N)^(H-1).",
+        "For H <= d, the number of vertices is at most N (1 + N)^(H-1).",
         content=lambda n_keys, n_heads: n_keys * (1 + n_keys) ** (n_heads - 1),
         check=_check_few_heads,
         corrupted=lambda n_keys, n_heads: n_keys ** (n_heads - 1),
@@ -209,7 +210,7 @@ CLAIMS: tuple[Claim[Any], ...] = (
         "SL26",
         "Appendix D, case H > d",
         "proof step",
-        "For H > d the vertex number is of the order (NH)^d at most.",
+        "For H > d, the number of vertices is at most of the order (NH)^d.",
         content=lambda n, h, d: (n * h) ** d,
         check=_check_order_before_mcmullen,
         corrupted=lambda n, h, d: (n * h) ** (d - 2),
@@ -220,8 +221,8 @@ CLAIMS: tuple[Claim[Any], ...] = (
         "SL26",
         "Appendix D, last step",
         "proof step",
-        "The Minkowski sum is generated by at most N H points, so that McMullen's upper bound "
-        "theorem for N H points bounds its vertices.",
+        "The Minkowski sum is generated by at most N H points, so McMullen's upper bound theorem "
+        "for N H points bounds its number of vertices.",
         content=lambda n_keys, n_heads: n_keys * n_heads,
         check=_check_generators,
         repaired=lambda n_keys, n_heads: n_keys**n_heads,

@@ -1,7 +1,7 @@
 r"""Section V-A of [SL26]: the Newton polytopes of one head and of several.
 
-Counted are the vertices of $P_1 + \dots + P_H \subset \mathbb R^d$, exactly (`minkowski_vertices`);
-$P_h$ is the hull of the $N$ slopes of head $h$.
+The vertices of $P_1 + \dots + P_H \subset \mathbb R^d$ are counted exactly (`minkowski_vertices`),
+where $P_h$ is the hull of the $N$ slopes of head $h$.
 """
 
 from collections.abc import Callable, Sequence
@@ -51,8 +51,8 @@ def _check_single_head(bound: Callable[[int], int]) -> Finding:
     counts = ", ".join(f"{trial.numbers['true']} ({trial.instance})" for trial in trials)
     return Finding(
         tuple(trials),
-        f"Vertices found: {counts}. Attained by keys in convex position; a head of size 1 sees "
-        "two keys.",
+        f"Vertices found: {counts}. The bound is attained by keys in convex position; in a head "
+        "of size 1, only two keys are vertices.",
     )
 
 
@@ -83,8 +83,8 @@ def _check_standard_regime(bound: Bound) -> Finding:
     pairs = ", ".join(f"{t.numbers['true']} of {t.numbers['claimed']}" for t in at_d)
     return Finding(
         tuple(trials),
-        "An upper bound, attained for H < d and for N = 2. For H = d and N > 2 the most there can "
-        f"be is {pairs}: the order N^d is not reached.",
+        "The bound holds, and is attained for H < d and for N = 2. For H = d and N > 2 the exact "
+        f"maximum is {pairs}: the order N^d is not reached.",
         "The maximum is N^H for H < d and N^d - (N-1)^d + 1, of order N^(d-1), for H = d.",
     )
 
@@ -109,8 +109,8 @@ def _check_saturated_regime(bound: Bound) -> Finding:
             trials.append(upper_trial(where, most, claimed, extremal=True))
     return Finding(
         tuple(trials),
-        f"Exact maxima grow with {'; '.join(notes)}. For d = 3, H = 4, N = 8, 16, 32 the sum can "
-        f"have {', '.join(map(str, doubling))} vertices; the stated order gives "
+        f"The exact maxima grow with {'; '.join(notes)}. For d = 3, H = 4 and N = 8, 16, 32 the "
+        f"sum can have {', '.join(map(str, doubling))} vertices; the stated order gives "
         f"{', '.join(map(str, claims))}.",
         "For H >= d the maximum is sum_{j<d} binom(H,j) (N-1)^j + binom(H-1,d-1), of the order "
         "(NH)^(d-1).",
@@ -123,7 +123,7 @@ def _growth_figure(sizes: Sequence[int], counts: Sequence[int], claims: Sequence
 
     figure = Figure(figsize=(4.5, 3.2), layout="constrained")
     axes = figure.subplots()
-    axes.loglog(sizes, counts, "o-", label="most vertices, counted")
+    axes.loglog(sizes, counts, "o-", label="largest number of vertices, counted")
     axes.loglog(sizes, claims, "s--", label="stated order")
     axes.set(xlabel="keys N", ylabel="vertices", title="4 heads in 3 dimensions")
     axes.legend()
@@ -140,21 +140,21 @@ def _check_general_position(predicted: Callable[[Sequence[FloatArray]], int]) ->
             trials.append(equal_trial(where, counts[-1], predicted(heads)))
     return Finding(
         tuple(trials),
-        f"Sums of three polytopes with 6 points each, all in general position (decided exactly), "
+        "Sums of three polytopes with 6 points each, all in general position (decided exactly), "
         f"have {', '.join(map(str, counts))} vertices; the maximum is {cells_bias_free(6, 3, 3)}. "
-        "General position does not make the number maximal, nor even determine it. If maximality "
-        "is meant as an assumption of its own, there is nothing to try.",
-        "In space the number follows from the sums of pairs (Euler's formula for an overlay).",
+        "General position does not make the number maximal, nor does it determine the number. If "
+        "maximality is meant as a separate assumption, it cannot be tested.",
+        "In space, the number follows from the sums of pairs (Euler's formula for an overlay).",
     )
 
 
 @dataclass(frozen=True)
 class SimplicialCayley:
-    """Which faces of the Cayley polytope are asked to be simplices, and when all can be.
+    """The faces of the Cayley polytope that have to be simplices, and when this is possible.
 
     Attributes:
         mixed_only: Whether only facets with points of both heads count.
-        satisfiable: From N and d to whether two heads with N vertices each can meet this.
+        satisfiable: Whether two heads with N vertices each can satisfy this, given N and d.
     """
 
     mixed_only: bool
@@ -188,11 +188,13 @@ def _check_simplicial_cayley(content: SimplicialCayley) -> Finding:
     )
     return Finding(
         tuple(trials),
-        f"Two heads on moment curves: the Cayley polytope is simplicial for {simplicial}; and not "
-        "in the other cases tried. Every P_h is a face of it, and no simplex with more than d + 1 "
-        "vertices; so taken at its word the hypothesis allows no head more than d + 1 visible "
-        "keys. Read of the mixed faces alone, which the text before speaks of, it can be met.",
-        "What is meant: every facet that has points of at least two heads is a simplex.",
+        f"For two heads on moment curves, the Cayley polytope is simplicial for {simplicial}, and "
+        "not in the other cases tried. Every P_h is a face of the Cayley polytope, and a simplex "
+        "in d dimensions has at most d + 1 vertices. As worded, the hypothesis therefore allows "
+        "no head more than d + 1 vertices. If it concerns only the mixed faces, which the text "
+        "mentions before it, it can be satisfied.",
+        "The intended condition: every facet that contains points of at least two heads is a "
+        "simplex.",
     )
 
 
@@ -221,10 +223,10 @@ def _check_figure_4(counts: tuple[int, int]) -> Finding:
     return Finding(
         tuple(trials),
         "Sums of three polytopes with 6 vertices each in space: "
-        f"{', '.join(f'{count} vertices ({name})' for name, count in found.items())}. A pair has "
-        f"at most {pair}, so the sum has at most 2 + 3 * {pair - 2} - 3 * {6 - 2} = {largest}; "
-        f"{total} was stated, and there are {6**3} sums of vertices.",
-        f"From 6 to at most {largest}.",
+        f"{', '.join(f'{count} vertices ({name})' for name, count in found.items())}. The sum of "
+        f"a pair has at most {pair} vertices, so the total has at most 2 + 3 * {pair - 2} - 3 * "
+        f"{6 - 2} = {largest}. The claimed number is {total}; there are {6**3} sums of vertices.",
+        f"The number goes from 6 to at most {largest}.",
         lambda: _figure_4(families["integer parabolas"]),
     )
 
@@ -255,9 +257,10 @@ def _check_growth_with_heads(count: Bound) -> Finding:
     degree = polynomial_degree([most_vertices(4, h, 3) for h in range(4, 10)])
     return Finding(
         tuple(trials),
-        f"Most vertices with N = 4: {'; '.join(notes)}. A further head multiplies by N as long as "
-        f"H < d; beyond, the number is a polynomial of degree {degree} = d - 1 in H.",
-        "N^H, exponential in H, for H < d only; for H >= d sum_{j<d} binom(H,j) (N-1)^j + "
+        f"Largest number of vertices for N = 4: {'; '.join(notes)}. Another head multiplies the "
+        "number by N as long as H < d; beyond that, the number is a polynomial of degree "
+        f"{degree} = d - 1 in H.",
+        "N^H, exponential in H, for H < d only; for H >= d, sum_{j<d} binom(H,j) (N-1)^j + "
         "binom(H-1,d-1).",
     )
 
@@ -271,8 +274,8 @@ def _check_budget(weights: Callable[[int, int], int]) -> Finding:
         trials.append(equal_trial(where, true, weights(dim, n_heads)))
     return Finding(
         tuple(trials),
-        f"Counted over the matrices of a layer: {trials[-1].numbers['true']:,} weights for "
-        "d = 512, with 1 head as with 8.",
+        f"Counted over the matrices of a layer, there are {trials[-1].numbers['true']:,} weights "
+        "for d = 512, both with 1 head and with 8.",
     )
 
 
@@ -285,8 +288,8 @@ def _check_vertex_number(printed: str) -> Finding:
     ]
     return Finding(
         tuple(trials),
-        f"512^8 = 2^72 = {512**8:,}, that is {true}; the example prints {printed}. The value "
-        f"itself can be reached: heads in independent subspaces gave {small} = 4^3.",
+        f"512^8 = 2^72 = {512**8:,}, which is {true} when rounded; the example prints {printed}. "
+        f"The value itself can be reached: heads in independent subspaces have {small} = 4^3.",
         f"512^8 is about {true}.",
     )
 
@@ -309,9 +312,9 @@ def _check_polytope_gain(count: Callable[[int, int, int], int]) -> Finding:
     flat = [t.numbers["true"] for t in trials if "head size 1" in t.instance]
     return Finding(
         tuple(trials),
-        "Heads in independent subspaces have exactly N^H vertices, one head N in every dimension. "
-        f"Heads of size 1 give {flat[0]} for H = 2 and {flat[-1]} for H = 3, whatever N, so head "
-        "size 2 is needed.",
+        "Heads in independent subspaces have exactly N^H vertices; one head has N in every "
+        f"dimension. Heads of size 1 give {flat[0]} for H = 2 and {flat[-1]} for H = 3, whatever "
+        "N, so the head size must be at least 2.",
         "N^H for H < d and head size at least 2; 2^H for heads of size 1.",
     )
 
@@ -334,8 +337,8 @@ CLAIMS: tuple[Claim[Any], ...] = (
         "SL26",
         "Figure 4, section V-A",
         "figure",
-        "In three dimensions, with 6 keys, the vertex count goes from 6 for one head to 216 for "
-        "the sum over the heads.",
+        "In three dimensions, with 6 keys, the number of vertices grows from 6 for one head to "
+        "216 for the sum over the heads.",
         content=(6, 216),
         check=_check_figure_4,
         repaired=(6, 92),
@@ -356,7 +359,7 @@ CLAIMS: tuple[Claim[Any], ...] = (
         "SL26",
         "Theorem V.2 (standard regime), section V-A",
         "theorem",
-        "For H <= d the sum of the heads' polytopes has at most of the order of N^H vertices.",
+        "For H <= d, the sum of the heads' polytopes has at most of the order of N^H vertices.",
         content=paper.theorem_v2,
         check=_check_standard_regime,
         corrupted=lambda n, h, d: n ** (h - 1),
@@ -367,7 +370,8 @@ CLAIMS: tuple[Claim[Any], ...] = (
         "SL26",
         "Theorem V.2 (saturated regime), section V-A",
         "theorem",
-        "For H > d it has at most of the order of (NH)^floor(d/2) vertices.",
+        "For H > d, the sum of the heads' polytopes has at most of the order of (NH)^floor(d/2) "
+        "vertices.",
         content=paper.theorem_v2,
         check=_check_saturated_regime,
         repaired=cells_bias_free,
@@ -379,8 +383,8 @@ CLAIMS: tuple[Claim[Any], ...] = (
         "Theorem V.2 (hypothesis), section V-A",
         "theorem",
         "Polytopes in general position have the maximally complex structure of mixed faces, that "
-        "is, as many vertices as their numbers of points allow (`in general position such that` "
-        "read as: and so).",
+        "is, as many vertices as their numbers of points allow (reading `in general position such "
+        "that` as a consequence).",
         content=maximum_of_sizes,
         check=_check_general_position,
         repaired=overlay_identity,
@@ -391,7 +395,7 @@ CLAIMS: tuple[Claim[Any], ...] = (
         "Theorem V.2 (hypothesis), section V-A",
         "theorem",
         "Polytopes that have all N keys as vertices can have a simplicial Cayley embedding, for "
-        "every N and d (the hypothesis taken at its word).",
+        "every N and d (the hypothesis as worded).",
         content=SimplicialCayley(False, lambda n_keys, dim: True),
         check=_check_simplicial_cayley,
         corrupted=SimplicialCayley(False, lambda n_keys, dim: False),
@@ -402,7 +406,7 @@ CLAIMS: tuple[Claim[Any], ...] = (
         "SL26",
         "Example V.3, section V-A",
         "example",
-        "With head size d/H a layer has 4 d^2 weights, whatever the number of heads.",
+        "With head size d/H, a layer has 4 d^2 weights, whatever the number of heads.",
         content=lambda dim, n_heads: 4 * dim**2,
         check=_check_budget,
         corrupted=lambda dim, n_heads: 4 * dim**2 // n_heads,
@@ -412,7 +416,7 @@ CLAIMS: tuple[Claim[Any], ...] = (
         "SL26",
         "Example V.3, section V-A",
         "example",
-        "For N = 512 and H = 8 the layer's polytope can have 512^8, about 1.1e21, vertices.",
+        "For N = 512 and H = 8, the layer's polytope can have 512^8, about 1.1e21, vertices.",
         content="1.1e21",
         check=_check_vertex_number,
         repaired="4.7e21",
@@ -422,8 +426,8 @@ CLAIMS: tuple[Claim[Any], ...] = (
         "SL26",
         "Corollary V.4, section V-A",
         "corollary",
-        "If d is much larger than H, complexity grows like N^H, degree H in N, while one head "
-        "stays at N in every dimension.",
+        "If d is much larger than H, the complexity grows like N^H, with degree H in N, while a "
+        "single head has at most N vertices in every dimension.",
         content=lambda n_keys, n_heads, head_dim: n_keys**n_heads,
         check=_check_polytope_gain,
         corrupted=lambda n_keys, n_heads, head_dim: n_keys ** (n_heads - 1),

@@ -44,7 +44,7 @@ def _shifted_midpoint(c_j: Vector, c_l: Vector, w_j: Fraction, w_l: Fraction) ->
 
 @dataclass(frozen=True)
 class Walls:
-    """Where the wall of two sites crosses their line, and whether sites have weights."""
+    """Where the wall of two sites crosses the line through them, and whether sites have weights."""
 
     crossing: WallPoint
     weighted: bool
@@ -67,17 +67,17 @@ def _check_walls(content: Walls) -> Finding:
         tied.append(ties)
         trials.append(Trial(f"sites {j} and {k}", all(ties)))
     if not content.weighted:
-        trials.append(equal_trial("every site owns a cell", diagram.n_cells, 6))
+        trials.append(equal_trial("every site has a cell", diagram.n_cells, 6))
     return Finding(
         tuple(trials),
-        f"{diagram.n_cells} cells and {len(diagram.neighbours)} walls of random sites: "
-        f"{sum(map(all, tied))} walls are orthogonal to the line of their sites and cross it at "
-        "the stated point, exactly.",
+        f"Random sites have {diagram.n_cells} cells and {len(diagram.neighbours)} walls; "
+        f"{sum(map(all, tied))} of the walls are orthogonal to the line through their sites and "
+        "cross it at the stated point, exactly.",
     )
 
 
 def _check_may_be_empty(may_be_empty: bool) -> Finding:
-    """Sites -1, 0, 1 with weights 5, 0, 5: the closed cell of the middle one, as inequalities."""
+    """Sites -1, 0, 1 with weights 5, 0, 5: the inequalities of the closed middle cell."""
     sites, weights = np.array([[-1.0], [0.0], [1.0]]), np.array([5.0, 0.0, 5.0])
     # |x|^2 <= |x - s|^2 - w, that is 2 s x <= s^2 - w.
     cell = Polytope(2 * sites[[0, 2]], sites[[0, 2], 0] ** 2 - weights[[0, 2]])
@@ -89,8 +89,10 @@ def _check_may_be_empty(may_be_empty: bool) -> Finding:
     )
     return Finding(
         (trial,),
-        f"The middle cell asks for x >= 2 and x <= -2: empty ({cell.is_empty}). This is about free "
-        "weights; with the weights of attention no closed cell is empty (IV.3c).",
+        f"The middle cell requires x >= 2 and x <= -2, so it is "
+        f"{'' if cell.is_empty else 'not '}empty. This "
+        "holds for arbitrary weights; with the weights of attention, no closed cell is empty "
+        "(IV.3c).",
     )
 
 
@@ -99,7 +101,7 @@ def _squared_norm(key: Vector) -> Fraction:
 
 
 def _check_equivalence(weight: Callable[[Vector, Fraction], Fraction], biased: bool) -> Finding:
-    """Largest score <q, k> + c against smallest power distance; all c are 0 without biases."""
+    """Compare the largest score <q, k> + c with the smallest power distance (c = 0: no bias)."""
     trials = []
     for dim in (1, 2, 5):
         keys = [[Fraction(int(x)) for x in k] for k in integer_keys(dim, 7, dim, 3)]
@@ -117,11 +119,14 @@ def _check_equivalence(weight: Callable[[Vector, Fraction], Fraction], biased: b
     score = "score <q, k> + c" if biased else "dot product"
     return Finding(
         tuple(trials),
-        f"Largest {score} against smallest power distance, in fractions: the same winners at "
+        f"The largest {score} and the smallest power distance, computed in fractions, have the "
+        "same winners at "
         + ", ".join(f"{t.numbers['agree']} of {t.numbers['of']}" for t in trials)
-        + f" queries in R^1, R^2, R^5, of which {sum(t.numbers['with_ties'] for t in trials)} have "
-        "ties.",
-        "With scores <q, k_j> + c_j the weights are |k_j|^2 + 2 c_j." if biased else "",
+        + (
+            f" queries in R^1, R^2, R^5, of which {sum(t.numbers['with_ties'] for t in trials)} "
+            "have ties."
+        ),
+        "With scores <q, k_j> + c_j, the weights are |k_j|^2 + 2 c_j." if biased else "",
     )
 
 
@@ -151,14 +156,14 @@ def _check_one_hot(claimed: Callable[[list[int]], list[Fraction]]) -> Finding:
         trials.append(Trial(name, close, name == "distinct keys", numbers=numbers))
     return Finding(
         tuple(trials),
-        f"At tau = 0.02 the winner has weight {max(trials[0].numbers['weights']):.12f} if keys are "
-        f"distinct; two equal keys share it: {trials[1].numbers['weights'][:2]}.",
+        f"At tau = 0.02, the winner has weight {max(trials[0].numbers['weights']):.12f} if keys "
+        f"are distinct; two equal keys share the weight: {trials[1].numbers['weights'][:2]}.",
         "One-hot for distinct keys; uniform on the copies of the winning key otherwise.",
     )
 
 
 _KEYS = np.array([[0.1, 0.0], [1.0, 1.0], [1.0, -1.0], [0.9, 0.0]])
-"""A small key that is a vertex of the hull, and a larger one inside."""
+"""A key of small norm that is a vertex of the hull, and a key of larger norm inside."""
 
 
 def _closed_cell(keys: FloatArray, j: int) -> Polytope:
@@ -167,7 +172,7 @@ def _closed_cell(keys: FloatArray, j: int) -> Polytope:
 
 @dataclass(frozen=True)
 class Emptiness:
-    """Which cells are said to be empty: the closed ones of the theorem, and their interiors."""
+    """The cells claimed to be empty: the closed ones of the theorem, or their interiors."""
 
     closed: Callable[[FloatArray], list[bool]]
     interior: Callable[[FloatArray], list[bool]]
@@ -186,11 +191,11 @@ def _check_emptiness(content: Emptiness) -> Finding:
         trials.append(equal_trial(where, empty, content.closed(keys), condition=False))
     return Finding(
         tuple(trials),
-        "Taken at its word, of the closed cells that the theorem defines, none is empty: each "
-        "contains the origin, where all keys tie. Of interiors it is right. Dimensions of the "
-        f"cells: {trials[0].numbers['dimensions']} for the first key set.",
-        "No closed cell is empty; the interior of C_j is empty exactly if k_j is no vertex of the "
-        "convex hull of the keys.",
+        "None of the closed cells that the theorem defines is empty: each contains the origin, "
+        "where all keys tie. For interiors the claim is correct. The dimensions of the cells are "
+        f"{trials[0].numbers['dimensions']} for the first set of keys.",
+        "No closed cell is empty; the interior of C_j is empty if and only if k_j is not a vertex "
+        "of the convex hull of the keys.",
     )
 
 
@@ -228,10 +233,11 @@ def _check_vanishing(predicted: Callable[[FloatArray, int], set[int]]) -> Findin
     left = np.array([[-1.0, 0.0]])
     return Finding(
         tuple(trials),
-        f"Keys (0.1, 0), (1, 1), (1, -1), (0.9, 0): the cell of key {trials[0].numbers['true'][0]} "
-        f"(norm 0.9) vanishes, while key {int(PowerDiagram.from_keys(_KEYS).locate(left)[0])} of "
-        "norm 0.1 wins at q = (-1, 0).",
-        "A cell vanishes if its key is no vertex of the convex hull, whatever its norm.",
+        "For the keys (0.1, 0), (1, 1), (1, -1), (0.9, 0), the cell of key "
+        f"{trials[0].numbers['true'][0]} (norm 0.9) vanishes, while key "
+        f"{int(PowerDiagram.from_keys(_KEYS).locate(left)[0])} of norm 0.1 wins at q = (-1, 0).",
+        "A cell vanishes if its key is not a vertex of the convex hull, whatever the norm of the "
+        "key.",
         figure=_draw_vanishing,
     )
 
@@ -261,8 +267,8 @@ def _check_polarisation(claimed: Callable[[Vector, Vector], Fraction]) -> Findin
     numbers = {"right": right, "of": len(pairs)}
     return Finding(
         (Trial("40 pairs in R^4, in fractions", right == len(pairs), numbers=numbers),),
-        f"The identity holds for {right} of {len(pairs)} pairs; with it the chain of equivalences "
-        "is the one IV.3a tries.",
+        f"The identity holds for {right} of {len(pairs)} pairs; it implies the chain of "
+        "equivalences that is tested in IV.3a.",
     )
 
 
@@ -272,8 +278,10 @@ CLAIMS: tuple[Claim[Any], ...] = (
         source="SL26",
         where="Definition IV.1, section IV",
         kind="definition",
-        statement="The Voronoi diagram of N distinct sites has N cells, bounded by perpendicular "
-        "bisectors.",
+        statement=(
+            "The Voronoi diagram of N distinct sites has N cells, bounded by perpendicular "
+            "bisectors."
+        ),
         content=Walls(_midpoint, weighted=False),
         check=_check_walls,
         corrupted=Walls(lambda c_j, c_l, w_j, w_l: c_j, weighted=False),
@@ -283,8 +291,10 @@ CLAIMS: tuple[Claim[Any], ...] = (
         source="SL26",
         where="Definition IV.2, section IV",
         kind="definition",
-        statement="In the power diagram of weighted sites the walls are shifted orthogonally from "
-        "the midplanes, in proportion to the difference of the weights.",
+        statement=(
+            "In the power diagram of weighted sites, the walls are shifted orthogonally from the "
+            "midplanes, in proportion to the difference of the weights."
+        ),
         content=Walls(_shifted_midpoint, weighted=True),
         check=_check_walls,
         corrupted=Walls(_midpoint, weighted=True),
@@ -305,7 +315,9 @@ CLAIMS: tuple[Claim[Any], ...] = (
         source="SL26",
         where="Theorem IV.3, section IV",
         kind="theorem",
-        statement="Hard attention routes by the power diagram with sites k_j and weights |k_j|^2.",
+        statement=(
+            "Hard attention selects keys by the power diagram with sites k_j and weights |k_j|^2."
+        ),
         content=lambda key, offset: _squared_norm(key),
         check=lambda weight: _check_equivalence(weight, biased=False),
         corrupted=lambda key, offset: Fraction(0),
@@ -318,7 +330,7 @@ CLAIMS: tuple[Claim[Any], ...] = (
         source="SL26",
         where="Theorem IV.3, section IV",
         kind="theorem",
-        statement="Inside a cell attention tends to the one-hot indicator of its key.",
+        statement="Inside a cell, attention tends to the one-hot indicator of its key.",
         content=_one_hot,
         check=_check_one_hot,
         corrupted=lambda scores: [Fraction(1, len(scores))] * len(scores),
@@ -329,8 +341,7 @@ CLAIMS: tuple[Claim[Any], ...] = (
         source="SL26",
         where="Theorem IV.3, section IV",
         kind="theorem",
-        statement="The cells C_j of attention are possibly empty: those of keys that never win "
-        "alone.",
+        statement="The cells C_j of attention may be empty, namely for keys that never win alone.",
         content=Emptiness(_without_cell, _without_cell),
         check=_check_emptiness,
         corrupted=Emptiness(_no_cell, _no_cell),
@@ -342,7 +353,10 @@ CLAIMS: tuple[Claim[Any], ...] = (
         source="SL26",
         where="Theorem IV.3, section IV",
         kind="theorem",
-        statement="The weights |k_j|^2 with query or logit biases, which Appendix F uses.",
+        statement=(
+            "The weights are |k_j|^2: the claim of IV.3a for heads with query or logit biases, as "
+            "in Appendix F."
+        ),
         content=lambda key, offset: _squared_norm(key),
         check=lambda weight: _check_equivalence(weight, biased=True),
         repaired=lambda key, offset: _squared_norm(key) + 2 * offset,
@@ -355,8 +369,10 @@ CLAIMS: tuple[Claim[Any], ...] = (
         source="SL26",
         where="Caption of Figure 3, section IV",
         kind="figure",
-        statement="Cells of the power diagram of attention vanish because their weights |k_j|^2 "
-        "are small.",
+        statement=(
+            "Cells of the power diagram of attention vanish because their weights |k_j|^2 are "
+            "small."
+        ),
         content=_smallest_norms,
         check=_check_vanishing,
         repaired=_inside_the_hull,
@@ -366,7 +382,10 @@ CLAIMS: tuple[Claim[Any], ...] = (
         source="SL26",
         where="Appendix B, proof of Theorem IV.3",
         kind="proof",
-        statement="By the polarisation identity dot products compare as power distances do.",
+        statement=(
+            "By the polarisation identity, comparing dot products is the same as comparing power "
+            "distances."
+        ),
         content=_polarised,
         check=_check_polarisation,
         corrupted=lambda x, y: 2 * _polarised(x, y),

@@ -1,1 +1,1 @@
-"""Linear regions, tropical algebra, and what the papers say of earlier work."""
+"""Linear regions, tropical algebra, and the statements of the papers about earlier work."""

@@ -20,7 +20,7 @@ _TAUS = (Fraction(1), Fraction(1, 16), Fraction(1, 256), Fraction(1, 10**6))
 
 
 def _check_deformed(claimed: Callable[[Fraction, Fraction, Fraction], Any]) -> Finding:
-    """Hold the sum against its definition, e^(sum/tau) = e^(a/tau) + e^(b/tau), and the maximum."""
+    """Compare the sum with its definition, e^(sum/tau) = e^(a/tau) + e^(b/tau), and the maximum."""
     trials = []
     with precisely(1024):  # e^-500 must stay visible beside 1
         for tau in (Fraction(1), Fraction(1, 10), Fraction(1, 100)):
@@ -41,8 +41,8 @@ def _check_deformed(claimed: Callable[[Fraction, Fraction, Fraction], Any]) -> F
     excess = ", ".join(f"{t.numbers['largest_excess']:.2g}" for t in trials[::2])
     return Finding(
         tuple(trials),
-        f"Largest excess over the maximum on four pairs: {excess} at tau = 1, 0.1, 0.01. It is "
-        "positive and at most tau log 2, which is attained at a = b.",
+        f"The largest excess over the maximum on four pairs is {excess} at tau = 1, 0.1, 0.01. "
+        "The excess is positive and at most tau log 2, which is attained at a = b.",
     )
 
 
@@ -55,7 +55,7 @@ def _least_entry(row: list[int], column: list[int], tau: Fraction) -> Any:
 
 
 def _check_matrix_product(entry: Callable[[list[int], list[int], Fraction], Any]) -> Finding:
-    """Hold entries against sums of exponentials as they stand, and against the tropical product."""
+    """Compare entries with directly computed sums of exponentials and with the tropical product."""
     left, right = integer_keys(1, 3, 4, 9), integer_keys(2, 4, 3, 9)
     left[0], right[:, 0] = 0.0, 0.0  # four equal summands: the error is tau log 4 there
     tropical = maxplus.matmul(left, right)
@@ -83,8 +83,9 @@ def _check_matrix_product(entry: Callable[[list[int], list[int], Fraction], Any]
     listed = ", ".join(f"{t.numbers['largest_error']:.2g}" for t in trials[1::2])
     return Finding(
         tuple(trials),
-        f"A 3 x 4 by 4 x 3 product against the (max, +) product: largest error {listed} at "
-        "tau = 1, 1/16, 1/256, 10^-6. It is tau log 4 for four equal summands, and never more.",
+        f"The largest error of a 3 x 4 by 4 x 3 product against the (max, +) product is {listed} "
+        "at tau = 1, 1/16, 1/256, 10^-6. The error is tau log 4 for four equal summands, and "
+        "never larger.",
     )
 
 
@@ -104,7 +105,9 @@ CLAIMS: tuple[Claim[Any], ...] = (
         source="SL26",
         where="Text after Definition III.9, section III-C",
         kind="text",
-        statement="Matrix products with log-sum-exp tend to tropical matrix products.",
+        statement=(
+            "Matrix products with log-sum-exp converge to tropical matrix products as tau -> 0."
+        ),
         content=_deformed_entry,
         check=_check_matrix_product,
         corrupted=_least_entry,

@@ -25,15 +25,21 @@ _CORNERS = np.array([[1.0, 0.0], [0.0, 1.0], [-1.0, -1.0]])
 _WITH_CENTRE = np.vstack([_CORNERS, [[0.0, 0.0]]])
 _POLYNOMIALS: dict[str, Terms] = {
     "three terms with equal coefficients": (_CORNERS, [2.0, 2.0, 2.0]),
-    "a fourth term inside, with coefficient 1 above three with 0": (_WITH_CENTRE, [0, 0, 0, 1.0]),
-    "a fourth term inside, with coefficient -1 below three with 0": (_WITH_CENTRE, [0, 0, 0, -1.0]),
+    "a fourth term in the interior, with coefficient 1; the other three have 0": (
+        _WITH_CENTRE,
+        [0, 0, 0, 1.0],
+    ),
+    "a fourth term in the interior, with coefficient -1; the other three have 0": (
+        _WITH_CENTRE,
+        [0, 0, 0, -1.0],
+    ),
     "three terms with coefficients 0, 1, 2": (_CORNERS, [0.0, 1.0, 2.0]),
     "two equal exponents": (np.vstack([_CORNERS, _CORNERS[:1]]), [0.0] * 4),
 }
 
 
 def _are_cones(diagram: PowerDiagram) -> bool:
-    """Whether every cell contains the positive multiples of its points."""
+    """Whether every cell contains all positive multiples of its points."""
     return all(
         bool((diagram.locate(factor * points) == diagram.locate(points)).all())
         for points in [integer_keys(5, 60, 2, 12) + np.array([0.25, 0.125])]
@@ -63,15 +69,15 @@ def _check_cones(cones: Callable[[FloatArray, Sequence[float]], bool]) -> Findin
         )
     return Finding(
         tuple(trials),
-        "With a coefficient the cell of the fourth term is a bounded polygon "
-        f"({trials[1].numbers['bounded_cells']} of 4 cells bounded), not a cone.",
-        "If all coefficients of active terms are equal; otherwise it is a polyhedral complex, dual "
-        "to a regular subdivision, and no fan.",
+        "With a larger coefficient, the cell of the fourth term is a bounded polygon "
+        f"({trials[1].numbers['bounded_cells']} of 4 cells are bounded), not a cone.",
+        "True if all coefficients of active terms are equal. Otherwise the cells form a "
+        "polyhedral complex dual to a regular subdivision, not a fan.",
     )
 
 
 def _extreme(exponents: FloatArray, coefficients: Sequence[float]) -> list[bool]:
-    """Whether a term is a vertex of the lifted points seen from above, and no copy of one."""
+    """Whether a term is a vertex of the upper hull of the lifted points, and has no duplicate."""
     lifted = np.column_stack([exponents, coefficients])
     deep = np.column_stack([exponents, np.full(len(exponents), min(coefficients) - 100.0)])
     points = np.vstack([lifted, deep])
@@ -88,16 +94,16 @@ def _check_full_cells(full: Callable[[FloatArray, Sequence[float]], list[bool]])
     twice = trials[-1].numbers["true"]
     return Finding(
         tuple(trials),
-        f"Of {len(twice)} terms two of which have the same exponent, {sum(twice)} win alone "
-        "somewhere: on an open set two terms tie, and the hypersurface contains it. A term below "
-        "the others wins nowhere.",
-        "For the terms that are vertices of the lifted exponents, seen from above, and have an "
-        "exponent of their own.",
+        f"Of {len(twice)} terms, two of which have the same exponent, {sum(twice)} win alone "
+        "somewhere: two terms tie on an open set, and the hypersurface contains that set. A term "
+        "below the upper hull wins nowhere.",
+        "True for terms that are vertices of the upper hull of the lifted exponents and whose "
+        "exponent no other term has.",
     )
 
 
 def _wins_alone(exponents: FloatArray, coefficients: Sequence[float], j: int) -> bool:
-    """Whether term j exceeds all others on an open set, by elimination in integers."""
+    """Whether term j exceeds all others on an open set, decided by elimination in integers."""
     rows = np.column_stack([exponents, coefficients])
     exact = scaled_integers(np.delete(rows[j] - rows, j, axis=0)).integers
     height = np.array([[0, 0, 1]], dtype=object)  # directions (x, t) with t > 0
@@ -105,7 +111,7 @@ def _wins_alone(exponents: FloatArray, coefficients: Sequence[float], j: int) ->
 
 
 def _meeting_cones(first: FloatArray, second: FloatArray) -> Pairs:
-    """Return the pairs of cones of two fans whose intersection has an interior, by definition."""
+    """Return the pairs of cones of two fans that meet in a set with nonempty interior."""
 
     def rows(keys: FloatArray, j: int) -> Any:
         exact = scaled_integers(keys).integers
@@ -137,8 +143,9 @@ def _check_refinement(claimed: Callable[[FloatArray, FloatArray], Pairs]) -> Fin
     return Finding(
         tuple(trials),
         "A search of the superimposed partition finds cells in "
-        f"{', '.join(f'{m} of {n}' for n, m in counts)} pairs of cones; they are those that meet "
-        f"in an open set in {sum(bool(t.holds) for t in trials)} of {len(trials)} cases.",
+        f"{', '.join(f'{m} of {n}' for n, m in counts)} pairs of cones. In "
+        f"{sum(bool(t.holds) for t in trials)} of {len(trials)} cases these are exactly the pairs "
+        "that meet in an open set.",
     )
 
 
@@ -152,7 +159,9 @@ CLAIMS: tuple[Claim[Any], ...] = (
         source="SL26",
         where="Definition III.7, section III-B",
         kind="definition",
-        statement="The sets where one term is maximal are cones: they form the normal fan.",
+        statement=(
+            "The sets on which one term is maximal are cones, and these cones form the normal fan."
+        ),
         content=lambda exponents, coefficients: True,
         check=_check_cones,
         corrupted=lambda exponents, coefficients: False,
@@ -163,8 +172,10 @@ CLAIMS: tuple[Claim[Any], ...] = (
         source="SL26",
         where="Definition III.7, section III-B",
         kind="definition",
-        statement="Each term has a full-dimensional set where it is maximal; the lower-dimensional "
-        "faces form the hypersurface.",
+        statement=(
+            "Each term is maximal on a full-dimensional set, and the lower-dimensional faces of "
+            "these sets form the hypersurface."
+        ),
         content=lambda exponents, coefficients: [True] * len(exponents),
         check=_check_full_cells,
         corrupted=lambda exponents, coefficients: [False] * len(exponents),
@@ -175,8 +186,10 @@ CLAIMS: tuple[Claim[Any], ...] = (
         source="SL26",
         where="Definition III.8, section III-B",
         kind="definition",
-        statement="The common refinement of two fans consists of the intersections of their "
-        "cones, and is the superimposition of the two partitions.",
+        statement=(
+            "The common refinement of two fans consists of the intersections of their cones, and "
+            "equals the superimposition of the two partitions."
+        ),
         content=_meeting_cones,
         check=_check_refinement,
         corrupted=_all_pairs,

@@ -1,4 +1,4 @@
-"""Definition III.10 of [SL26], last sentence: numerator and denominator of lifted attention."""
+"""Definition III.10 of [SL26], last sentence: the numerator and denominator of lifted attention."""
 
 from collections.abc import Callable
 from typing import Any
@@ -14,7 +14,7 @@ Distinct = Callable[[FloatArray, FloatArray], bool]
 
 
 def _have_an_effect(keys: FloatArray, values: FloatArray) -> bool:
-    """Tell whether a value is positive, or one of a vertex of the hull of the keys is not 0."""
+    """Tell whether a value is positive, or the value of a vertex of the keys' hull is not 0."""
     return bool((values > 0).any() or (values[PowerDiagram.from_keys(keys).active] != 0).any())
 
 
@@ -37,10 +37,11 @@ def _check_distinct(claimed: Distinct) -> Finding:
     same = [t.instance for t in trials if not t.numbers["true"]]
     return Finding(
         tuple(trials),
-        f"Compared as functions, exactly: equal for {' and for '.join(same)}, different in the "
-        "other instances.",
-        "Distinct exactly if some lifted value is positive or one of a key that is a vertex of the "
-        "hull is not 0. Equal values other than 0 make the quotient that constant.",
+        "Compared exactly as functions, numerator and denominator are equal for "
+        f"{' and for '.join(same)}, and different in the other instances.",
+        "Numerator and denominator are distinct exactly if some lifted value is positive, or the "
+        "value of a key that is a vertex of the hull is not 0. If all values equal a constant "
+        "other than 0, the quotient is that constant.",
     )
 
 
@@ -50,8 +51,9 @@ CLAIMS: tuple[Claim[Any], ...] = (
         source="SL26",
         where="Definition III.10, last display, section III-D",
         kind="definition",
-        statement="Numerator and denominator of lifted attention are distinct tropical "
-        "polynomials.",
+        statement=(
+            "The numerator and denominator of lifted attention are distinct tropical polynomials."
+        ),
         content=lambda keys, values: True,
         check=_check_distinct,
         corrupted=lambda keys, values: bool((values != 0).all()),

@@ -1,4 +1,4 @@
-"""Section III-A of [SL26]: what a linear region is, and how many a ReLU network has."""
+"""Section III-A of [SL26]: the definition of linear regions, and their number in ReLU networks."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class RegionDefinition:
-    """What a definition of "maximal linear region" asks of the map and of the region."""
+    """The conditions of a definition of "maximal linear region" on the map and the region."""
 
     map_is_continuous: bool
     region_is_convex: bool = False
@@ -59,11 +59,11 @@ def _check_definition(content: RegionDefinition) -> Finding:
     )
     return Finding(
         tuple(trials),
-        "The definition is stated for continuous maps; the zero-temperature head it is used on "
-        f"jumps by {trials[1].numbers['largest_jump']} at its wall. Regions need not be convex: "
-        f"max(0, min(x, y)) has {part.n_regions} regions, one of them not convex.",
-        "Maximal connected open set on which the map is affine. Two such sets that meet are "
-        "equal, also when the map is not continuous, so no continuity is needed.",
+        "The definition is stated for continuous maps, but the zero-temperature head to which it "
+        f"is applied jumps by {trials[1].numbers['largest_jump']} at its wall. Regions need not "
+        f"be convex: max(0, min(x, y)) has {part.n_regions} regions, one of them not convex.",
+        "A maximal connected open set on which the map is affine. Two such sets that meet are "
+        "equal, even if the map is not continuous, so continuity is not needed.",
     )
 
 
@@ -85,9 +85,9 @@ def _check_zaslavsky(claimed: Callable[[int, int], int]) -> Finding:
     listed = ", ".join(f"{t.numbers['true']} ({t.instance})" for t in trials[3:6])
     return Finding(
         tuple(trials),
-        f"Random hyperplanes, cells counted exactly: {listed}; the formula agrees in "
+        f"The cells of random hyperplanes, counted exactly: {listed}. The formula agrees in "
         f"{sum(bool(t.holds) for t in trials)} of {len(trials)} settings. It is the maximum; "
-        "hyperplanes in special position have fewer.",
+        "hyperplanes in special position have fewer cells.",
     )
 
 
@@ -107,13 +107,13 @@ def _check_leading_term(claimed: Callable[[int, int], Fraction]) -> Finding:
         trials.append(Trial(f"d = {d}, n = 10^4 and 10^8", shrinks, numbers=numbers))
     return Finding(
         tuple(trials),
-        f"Relative error {trials[-1].numbers['errors'][0]:.2g} at n = 10^4 and "
-        f"{trials[-1].numbers['errors'][1]:.2g} at n = 10^8 for d = 8; it falls like 1/n.",
+        f"For d = 8 the relative error is {trials[-1].numbers['errors'][0]:.2g} at n = 10^4 and "
+        f"{trials[-1].numbers['errors'][1]:.2g} at n = 10^8; it decreases like 1/n.",
     )
 
 
 def _check_most_regions(claimed: int) -> Finding:
-    """Try a number as the maximum for shape (2; 3, 3): proved above, a network below."""
+    """Try a number as the maximum for shape (2; 3, 3), between a proven bound and a network."""
     bound = two_relu_layers(2, 3, 3)
     network = extremal_relu_network(2, 3, 3)
     part = enumerate_regions(network, WholeSpace(2))
@@ -140,10 +140,11 @@ def _check_most_regions(claimed: int) -> Finding:
     return Finding(
         trials,
         f"{trials[0].numbers['product']} is the product bound of [Mon17]. A unit of the second "
-        "layer crosses at most 6 of the 7 cells of the first, and two of them cross at most 3 "
-        f"times, so that no network has more than 7 + 3 * 6 + 3 * 3 = {bound} cells (proof: "
-        f"`hardmax.bounds.two_relu_layers`). One with integer weights has {part.n_regions} "
-        f"regions, {'with a verified certificate' if certified else 'not certified'}.",
+        "layer crosses at most 6 of the 7 cells of the first, and two such units cross each other "
+        f"at most 3 times, so no network has more than 7 + 3 * 6 + 3 * 3 = {bound} cells (proof: "
+        "`hardmax.bounds.two_relu_layers`). One network with integer weights has "
+        f"{part.n_regions} regions, "
+        f"{'with a verified certificate' if certified else 'not certified'}.",
         f"The maximum is {bound}.",
         figure=_draw_best_network,
     )
@@ -163,7 +164,7 @@ def _draw_best_network() -> "Figure":
 
 @dataclass(frozen=True)
 class FirstLayer:
-    """A number of regions, said to be exact for all lines or only in general position."""
+    """A number of regions, and whether it is claimed for all lines or only in general position."""
 
     value: int
     always: bool = True
@@ -185,9 +186,10 @@ def _check_first_layer(content: FirstLayer) -> Finding:
         trials.append(Trial(name, right, condition=False, numbers=numbers))
     return Finding(
         tuple(trials),
-        f"{general} regions in general position; {parallel} with two lines parallel and "
-        f"{concurrent} with all through one point, so `exactly` needs general position.",
-        "Exactly 7 in general position, fewer otherwise.",
+        f"Three lines make {general} regions in general position, {parallel} if two of them are "
+        f"parallel, and {concurrent} if all pass through one point, so `exactly` requires general "
+        "position.",
+        "Exactly 7 regions in general position, fewer otherwise.",
     )
 
 
@@ -197,9 +199,11 @@ CLAIMS: tuple[Claim[Any], ...] = (
         source="SL26",
         where="Definition III.1, section III-A",
         kind="definition",
-        statement="A maximal linear region of a CPWL map is a connected open set on which the map "
-        "is affine and which is in no larger such set; the regions counted later, of "
-        "zero-temperature transformers, are of this kind.",
+        statement=(
+            "A maximal linear region of a CPWL map is a connected open set on which the map is "
+            "affine, and which no larger such set contains. The regions counted later, for "
+            "zero-temperature transformers, are of this kind."
+        ),
         content=RegionDefinition(map_is_continuous=True),
         check=_check_definition,
         corrupted=RegionDefinition(map_is_continuous=False, region_is_convex=True),
@@ -210,8 +214,10 @@ CLAIMS: tuple[Claim[Any], ...] = (
         source="SL26",
         where="Definition III.2, section III-A",
         kind="theorem",
-        statement="n hyperplanes in general position in dimension d make R(n, d) = sum of "
-        "binomials C(n, j), j <= d, regions.",
+        statement=(
+            "n hyperplanes in general position in dimension d induce R(n, d) = sum of binomials "
+            "C(n, j), j <= d, regions."
+        ),
         content=_zaslavsky,
         check=_check_zaslavsky,
         corrupted=lambda n, d: _zaslavsky(n, d - 1),
@@ -221,7 +227,7 @@ CLAIMS: tuple[Claim[Any], ...] = (
         source="SL26",
         where="Definition III.2, last sentence, section III-A",
         kind="asymptotics",
-        statement="For n much larger than d, R(n, d) is about n^d / d!.",
+        statement="For n much larger than d, R(n, d) is approximately n^d / d!.",
         content=_leading_term,
         check=_check_leading_term,
         corrupted=lambda n, d: Fraction(n**d),
@@ -231,7 +237,7 @@ CLAIMS: tuple[Claim[Any], ...] = (
         source="SL26",
         where="Example III.3, section III-A",
         kind="example",
-        statement="With d = 2 and three units the first hidden layer makes exactly 7 regions.",
+        statement="With d = 2 and three units, the first hidden layer induces exactly 7 regions.",
         content=FirstLayer(7),
         check=_check_first_layer,
         corrupted=FirstLayer(8),
@@ -242,7 +248,10 @@ CLAIMS: tuple[Claim[Any], ...] = (
         source="SL26",
         where="Example III.3, section III-A",
         kind="example",
-        statement="Two layers of three units on the plane have a maximum of 7 * 7 = 49 regions.",
+        statement=(
+            "Two layers of three units on the plane induce at most 7 * 7 = 49 regions, and this "
+            "is the maximum."
+        ),
         content=49,
         check=_check_most_regions,
         repaired=34,

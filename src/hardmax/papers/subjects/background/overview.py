@@ -1,4 +1,4 @@
-"""Abstract, introduction, related work and conclusion of [SL26]: what they announce; Figure 1."""
+"""Abstract, introduction, related work and conclusion of [SL26]: announced results; Figure 1."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -41,7 +41,7 @@ UNIT_SQUARE = Box(np.zeros(2), np.ones(2))
 
 
 def _check_growing_picture(shown: tuple[int, ...] | None) -> Finding:
-    """Three depths, N = 4 and d = 2: the picture names no counts, no weights, no d_ff and no H."""
+    """Three depths, N = 4 and d = 2: the picture gives no counts, weights, d_ff or H."""
     counted = [
         enumerate_regions(shattering_transformer(4, 2, depth, 4), UNIT_SQUARE).n_cells
         for depth in (1, 2)
@@ -60,11 +60,11 @@ def _check_growing_picture(shown: tuple[int, ...] | None) -> Finding:
                 numbers={"construction": counted, "random_depth_2": typical.n_cells},
             ),
         ),
-        "The caption gives no counts, weights, head number or feed-forward width, and three depths "
-        "at one N cannot show an exponent of N: any three numbers follow Theta(N^(dL)). The "
-        f"construction of Theorem V.7 has {counted[0]} and {counted[1]} regions at depth 1 and 2 "
-        f"(counted; {counted[2]} at depth 3 by its formula); random weights have "
-        f"{typical.n_cells} cells at depth 2 on the unit square.",
+        "The caption gives no counts, weights, number of heads or feed-forward width, and three "
+        "depths at a single N cannot show an exponent of N: any three numbers are consistent with "
+        f"Theta(N^(dL)). The construction of Theorem V.7 has {counted[0]} and {counted[1]} "
+        f"regions at depths 1 and 2 (counted; {counted[2]} at depth 3 by its formula), while "
+        f"random weights give {typical.n_cells} cells at depth 2 on the unit square.",
         figure=_draw_depth,
     )
 
@@ -101,11 +101,11 @@ def _draw_depth() -> "Figure":
 
 @dataclass(frozen=True)
 class GhostRegions:
-    """The count that hyperplane formulas give for a layer, and where it is said to be too large.
+    """The count that hyperplane formulas give for a layer, and where it is claimed to be too large.
 
     Attributes:
-        naive: From N, H, d and the kind of bias to the count.
-        exceeds: From the same to whether it exceeds the number of routing cells.
+        naive: The count as a function of N, H, d and the kind of bias.
+        exceeds: Whether the count exceeds the number of routing cells, as a function of the same.
     """
 
     naive: Callable[[int, int, int, Bias], int]
@@ -117,7 +117,7 @@ def _all_pairs(n: int, heads: int, dim: int, bias: Bias) -> int:
 
 
 def _needs_losers(n: int, heads: int, dim: int, bias: Bias) -> bool:
-    """Whether some wall lies where neither of its keys wins, for all keys."""
+    """Whether, for all keys, some wall has points where neither of its two keys wins."""
     return n >= 3 and (dim >= 2 or bias != "none")
 
 
@@ -145,7 +145,7 @@ def _check_ghosts(content: GhostRegions) -> Finding:
         )
     for n, heads, dim, bias in ((4, 1, 2, "none"), (3, 2, 3, "none"), (4, 1, 2, "query")):
         planes = _random_planes(heads * comb(n, 2), dim, bias)
-        name = f"{len(planes)} random hyperplanes in R^{dim}, bias: {bias}: their cells, counted"
+        name = f"cells of {len(planes)} random hyperplanes in R^{dim}, bias: {bias}"
         counted = common_refinement(planes).count
         trials.append(equal_trial(name, counted, content.naive(n, heads, dim, bias)))
     pairs = ", ".join(
@@ -154,10 +154,11 @@ def _check_ghosts(content: GhostRegions) -> Finding:
     )
     return Finding(
         tuple(trials),
-        f"Regions of all pairwise hyperplanes, for the largest number of routing cells: {pairs}.",
-        "True for three keys or more in two dimensions or more (with a bias, in one as well). With "
-        "two keys per head every hyperplane is a wall, and on a line without bias there is only "
-        "one.",
+        "Number of regions of all pairwise hyperplanes, and the largest number of routing cells: "
+        f"{pairs}.",
+        "True for three or more keys in two or more dimensions (with a bias, in one dimension as "
+        "well). With two keys per head, every hyperplane is a wall; on a line without bias, there "
+        "is only one hyperplane.",
     )
 
 
@@ -179,7 +180,7 @@ def _hull(keys: FloatArray) -> Any:
 
 
 def _partition(keys: FloatArray) -> list[int]:
-    """Tell which of 80 query points share their winner, by the first point that has it."""
+    """For each of 80 query points, return the index of the first point with the same winner."""
     winners = PowerDiagram.from_keys(keys).locate(integer_keys(77, 80, 2, 40) + 0.25).tolist()
     return [winners.index(winner) for winner in winners]
 
@@ -203,10 +204,11 @@ def _check_determined(invariant: Callable[[FloatArray], Any]) -> Finding:
     return Finding(
         tuple(trials),
         f"Two sets of keys with the norms 1, 2, 3 have {trials[0].numbers['cells'][0]} and "
-        f"{trials[0].numbers['cells'][1]} cells. This is the sentence taken at its word; Theorem "
-        "IV.3 has the keys themselves as sites beside the weights, and is right (IV.3a).",
-        "The cells are determined by the vertices of the convex hull of the keys: they are its "
-        "normal fan, and the weights |k_j|^2 only make up for the Euclidean distance.",
+        f"{trials[0].numbers['cells'][1]} cells. This tests the sentence as it is worded; in "
+        "Theorem IV.3 the sites are the keys themselves, with these weights, and that is correct "
+        "(IV.3a).",
+        "The cells are determined by the vertices of the convex hull of the keys: they form its "
+        "normal fan. The weights |k_j|^2 only compensate for the Euclidean distance.",
     )
 
 
@@ -221,11 +223,11 @@ def _numerator_only(network: ReluNetwork) -> TropicalRationalMap:
 
 @dataclass(frozen=True)
 class RationalForm:
-    """How a ReLU network is written as a tropical rational map, and which exponents that may have.
+    """A method that writes a ReLU network as a tropical rational map, and its admissible exponents.
 
     Attributes:
-        of: From a network to the map.
-        allowed: Whether a number may be an exponent (Definition III.5 asks for integers).
+        of: The map as a function of the network.
+        allowed: Whether a number may be an exponent (Definition III.5 requires integers).
     """
 
     of: Callable[[ReluNetwork], TropicalRationalMap]
@@ -273,12 +275,12 @@ def _check_relu_networks(content: RationalForm) -> Finding:
         )
     return Finding(
         tuple(trials),
-        f"{sum(bool(t.numbers['same_values']) for t in trials)} of {len(trials)} networks, as "
-        f"differences of tropical polynomials ({', '.join(map(str, sizes))} terms), have the same "
-        "values at 60 rational points each, exactly. With weights that are multiples of 1/2 not "
-        "all exponents are integers, which Definition III.5 asks for "
-        f"({trials[-1].numbers['exponents_not_allowed']} refused).",
-        "With integer weights; for all weights if exponents may be real (see III.5a).",
+        f"{sum(bool(t.numbers['same_values']) for t in trials)} of {len(trials)} networks, "
+        f"written as differences of tropical polynomials ({', '.join(map(str, sizes))} terms), "
+        "have exactly the same values as the network at 60 rational points each. If the weights "
+        "are multiples of 1/2, not all exponents are integers, as Definition III.5 requires "
+        f"({trials[-1].numbers['exponents_not_allowed']} are not).",
+        "True for integer weights, and for all weights if exponents may be real (see III.5a).",
     )
 
 
@@ -288,8 +290,10 @@ CLAIMS: tuple[Claim[Any], ...] = (
         source="SL26",
         where="Caption of Figure 1, section I",
         kind="figure",
-        statement="For d = 2 and N = 4 the number of linear regions at depth 1, 2, 3 strictly "
-        "follows Theta(N^(dL)).",
+        statement=(
+            "For d = 2 and N = 4, the number of linear regions at depths 1, 2, 3 strictly follows "
+            "Theta(N^(dL))."
+        ),
         content=None,
         check=_check_growing_picture,
         corrupted=(49, 49**2, 49**3),
@@ -300,8 +304,10 @@ CLAIMS: tuple[Claim[Any], ...] = (
         source="SL26",
         where="Section I, third obstacle and third contribution",
         kind="text",
-        statement="Hyperplane arrangement formulas count inactive hyperplanes, so they exceed the "
-        "number of routing cells.",
+        statement=(
+            "Hyperplane arrangement formulas count inactive hyperplanes, and therefore exceed the "
+            "number of routing cells."
+        ),
         content=GhostRegions(_all_pairs, lambda n, heads, dim, bias: True),
         check=_check_ghosts,
         corrupted=GhostRegions(
@@ -315,8 +321,10 @@ CLAIMS: tuple[Claim[Any], ...] = (
         source="SL26",
         where="Section I, first contribution",
         kind="text",
-        statement="The cells of attention are intrinsically determined by the squared norms of the "
-        "keys (taken at its word: by these alone).",
+        statement=(
+            "The cells of attention are intrinsically determined by the squared norms of the keys "
+            "(as worded: by the norms alone)."
+        ),
         content=_norms,
         check=_check_determined,
         repaired=_hull,
@@ -330,8 +338,10 @@ CLAIMS: tuple[Claim[Any], ...] = (
         source="SL26",
         where="Abstract; section I, third contribution",
         kind="text",
-        statement="The tight maximum number of regions of transformers is Theta(N^(dL)). As "
-        "stated: the scores are <q, k_j>, without biases.",
+        statement=(
+            "The tight maximum number of regions of transformers is Theta(N^(dL)). As stated: the "
+            "scores are <q, k_j>, without biases."
+        ),
         content=claimed_exponent,
         check=lambda exponent: check_without_bias(exponent, saturated=False),
         repaired=true_exponent,
@@ -341,7 +351,7 @@ CLAIMS: tuple[Claim[Any], ...] = (
         source="SL26",
         where="Abstract; section I, third contribution",
         kind="text",
-        statement="The same with a query bias, which Appendix F uses.",
+        statement="The claim of I.3a for heads with a query bias, as in Appendix F.",
         content=claimed_exponent,
         check=lambda exponent: check_with_bias(exponent, saturated=False),
         corrupted=lambda setting: setting.dim * setting.depth + 1,
@@ -352,8 +362,10 @@ CLAIMS: tuple[Claim[Any], ...] = (
         source="SL26",
         where="Section II-B",
         kind="text",
-        statement="Feed-forward networks with ReLU are tropical rational maps (whose polynomials "
-        "have integer exponents, Definition III.5).",
+        statement=(
+            "Feed-forward networks with ReLU are tropical rational maps (the polynomials of which "
+            "have integer exponents, by Definition III.5)."
+        ),
         content=RationalForm(_whole_map, _is_integral),
         check=_check_relu_networks,
         corrupted=RationalForm(_numerator_only, _is_integral),

@@ -1,4 +1,4 @@
-"""Section III-B of [SL26], text after Definitions III.5 and III.6: what determines the regions."""
+"""Section III-B of [SL26], text after Definitions III.5 and III.6: data that fix regions."""
 
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ DATA: dict[str, Callable[[TropicalPolynomial], Hashable]] = {
     "exponents": lambda p: tuple(sorted(p.slopes.ravel().tolist())),
     "coefficients": lambda p: tuple(p.offsets[np.argsort(p.slopes[:, 0])].tolist()),
 }
-"""What may be known of a polynomial in one variable; coefficients in the order of exponents."""
+"""Data about a polynomial in one variable; coefficients are in the order of the exponents."""
 
 
 def _walls(polynomial: TropicalPolynomial) -> list[Fraction]:
@@ -52,7 +52,7 @@ def _pairs() -> list[tuple[str, list[TropicalPolynomial]]]:
 
 
 def _determine(known: frozenset[str]) -> dict[str, bool]:
-    """Tell for each pair whether polynomials alike in the known data have the same walls."""
+    """Tell for each pair whether polynomials that agree in the known data have the same walls."""
     return {
         name: any(DATA[word](p) != DATA[word](q) for word in known) or _walls(p) == _walls(q)
         for name, (p, q) in _pairs()
@@ -72,16 +72,16 @@ def _check_determined_by(known: frozenset[str]) -> Finding:
     first_walls, second_walls = (", ".join(w) for w in trials[0].numbers["walls"])
     return Finding(
         tuple(trials),
-        "max(0, 1 + x, 3x) and max(0, 1 + 2x, 3x) have the Newton polytope [0, 3] and the "
-        f"coefficients 0, 1, 0 in common, but walls at {first_walls} and at {second_walls}.",
-        "Determined by all exponent vectors and their coefficients, and by nothing less: exponents "
-        "inside the Newton polytope count as well.",
+        "max(0, 1 + x, 3x) and max(0, 1 + 2x, 3x) have the same Newton polytope [0, 3] and the "
+        f"same coefficients 0, 1, 0, but their walls are at {first_walls} and at {second_walls}.",
+        "The subdivision is determined by all exponent vectors together with their coefficients. "
+        "Nothing less is enough: exponents in the interior of the Newton polytope matter as well.",
     )
 
 
 @dataclass(frozen=True)
 class Zigzag:
-    """A continuous piecewise linear function on a line, 0 at 0: kinks, and one slope more."""
+    """A continuous piecewise linear function on a line, 0 at 0: its kinks, and one more slope."""
 
     kinks: tuple[int, ...]
     slopes: tuple[int, ...]
@@ -101,7 +101,7 @@ class Zigzag:
 
 
 def _difference(function: Zigzag) -> TropicalRationalMap:
-    """Put upward kinks into the numerator and downward kinks into the denominator."""
+    """Collect upward kinks in the numerator and downward kinks in the denominator."""
     start = -float(sum(_hinge_at_zero(k, j) for k, j in _jumps(function)))
     above = TropicalPolynomial(np.array([[float(function.slopes[0])]]), np.array([start]))
     below = TropicalPolynomial.constant(0.0, 1)
@@ -158,12 +158,11 @@ def _check_differences(claimed: Callable[[Zigzag], TropicalRationalMap]) -> Find
     right = sum(bool(t.holds) for t in trials)
     return Finding(
         tuple(trials),
-        f"{right} of {len(trials)} functions, of which "
-        f"{sum(not t.numbers['convex'] for t in trials)} are not convex, are the difference of two "
-        f"maxima of affine functions at {len(points)} points, exactly, and both maxima are convex. "
-        "On a line the kinks upwards make the numerator and those downwards the denominator; in "
-        "every dimension `hardmax.constructions.compilers.functions.convex_differences` writes "
-        "the difference down.",
+        f"{right} of {len(trials)} functions, {sum(not t.numbers['convex'] for t in trials)} of "
+        "which are not convex, equal the difference of two maxima of affine functions exactly at "
+        f"{len(points)} points, and both maxima are convex. On a line, the upward kinks form the "
+        "numerator and the downward kinks the denominator; in every dimension, "
+        "`hardmax.constructions.compilers.functions.convex_differences` constructs the difference.",
     )
 
 
@@ -184,8 +183,10 @@ CLAIMS: tuple[Claim[Any], ...] = (
         source="SL26",
         where="Text after Definition III.6, section III-B",
         kind="text",
-        statement="Tropical polynomials are convex piecewise linear functions, and tropical "
-        "rational maps are the differences of such functions, convex or not.",
+        statement=(
+            "Tropical polynomials are convex piecewise linear functions; tropical rational maps "
+            "are the differences of such functions, convex or not."
+        ),
         content=_difference,
         check=_check_differences,
         corrupted=_numerator,

@@ -1,4 +1,4 @@
-"""What [SL26] says of other work: that none counts regions, and that its own bounds are first."""
+"""Statements of [SL26] on other work: none counts regions, and its own bounds are the first."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -6,17 +6,17 @@ from typing import Any
 from hardmax.papers.claims import Claim, Finding, Trial, equal_trial
 
 OWN_NUMBER = 2604.14727
-"""The arXiv number of [SL26]; numbers grow with time."""
+"""The arXiv number of [SL26]; these numbers increase with time."""
 
 
 @dataclass(frozen=True)
 class Work:
-    """A work on the expressivity of transformers, and what its abstract says it counts.
+    """A work on the expressivity of transformers, with the relevant sentence of its abstract.
 
     Attributes:
         key: The key in `docs/references.bib`.
         number: Its arXiv number.
-        abstract: The words of its abstract that matter here.
+        abstract: The part of its abstract that is quoted here.
     """
 
     key: str
@@ -25,7 +25,7 @@ class Work:
 
     @property
     def counts_regions(self) -> bool:
-        """Whether the abstract says that linear regions are counted."""
+        """Whether the abstract states that linear regions are counted."""
         return "number of linear regions" in self.abstract
 
     @property
@@ -56,14 +56,15 @@ def _check_nobody_counts(counting: frozenset[str]) -> Finding:
     )
     return Finding(
         trials,
-        f"The abstract of [{work.key}], reference [16] of the paper, reads: {work.abstract}. What "
-        "it counts is checked as B.5.",
-        "Of the works cited there, [GYZ26] counts linear regions: exponentially many in depth.",
+        f"The abstract of [{work.key}], reference [16] of the paper, reads: {work.abstract}. That "
+        "count is checked in B.5.",
+        "Of the works cited there, [GYZ26] counts linear regions; their number is exponential in "
+        "the depth.",
     )
 
 
 def _check_priority(earlier: frozenset[str] | None) -> Finding:
-    """Being first says something about all other works; the paper names none it compared with."""
+    """Priority concerns all other works; the paper does not name those it was compared with."""
     trials: tuple[Trial, ...] = (Trial("all works before it", None),)
     if earlier is not None:
         work = GU_YANG_ZHOU
@@ -78,10 +79,11 @@ def _check_priority(earlier: frozenset[str] | None) -> Finding:
         )
     return Finding(
         trials,
-        "That a bound is the first is a statement about all other works, and no computation here "
-        f"decides it. The one work known here that counts regions of transformers, [GYZ26], is "
-        f"earlier ({GU_YANG_ZHOU.number:.5f} against {OWN_NUMBER:.5f}), and its abstract announces "
-        "growth with depth but no matching bounds. Whether the bounds are tight is I.3 and V.9.",
+        "Whether a bound is the first of its kind depends on all other works, so no computation "
+        "here decides it. The only other work known to us that counts regions of transformers, "
+        f"[GYZ26], is earlier ({GU_YANG_ZHOU.number:.5f} against {OWN_NUMBER:.5f}), and its "
+        "abstract announces growth with depth but no matching bounds. Whether the bounds are "
+        "tight is the subject of I.3 and V.9.",
     )
 
 
@@ -91,8 +93,10 @@ CLAIMS: tuple[Claim[Any], ...] = (
         source="SL26",
         where="Abstract; section I, third contribution; section II-B, last sentence",
         kind="text",
-        statement="These are the first tight bounds on the number of linear regions of "
-        "transformers; how attention partitions space is unquantified in the literature.",
+        statement=(
+            "These are the first tight bounds on the number of linear regions of transformers; "
+            "the way attention partitions space is unquantified in the literature."
+        ),
         content=None,
         check=_check_priority,
         corrupted=frozenset({"GYZ26"}),

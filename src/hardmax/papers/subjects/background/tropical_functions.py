@@ -19,7 +19,7 @@ _SAMPLE = (-np.inf, -3.5, -1.0, 0.0, 0.25, 7.0)
 
 @dataclass(frozen=True)
 class SemiringLaws:
-    """Two operations on numbers and the two elements said to be neutral for them."""
+    """Two operations on numbers and the two elements that are claimed to be neutral for them."""
 
     add: Callable[[float, float], float]
     mul: Callable[[float, float], float]
@@ -55,7 +55,7 @@ def _check_semiring(claimed: SemiringLaws) -> Finding:
     return Finding(
         tuple(trials),
         f"{sum(bool(t.holds) for t in trials)} of {len(trials)} laws hold on {len(triples)} "
-        "triples, -infinity included.",
+        "triples, which include -infinity.",
     )
 
 
@@ -90,12 +90,12 @@ def _check_exponents(allowed: Callable[[Fraction], bool]) -> Finding:
         )
     return Finding(
         tuple(trials),
-        "Keys are real vectors, so the polynomials of Definition III.10 have real exponents: those "
-        "of the second head are not all allowed "
-        f"({', '.join(trials[1].numbers['exponents_not_allowed']) or 'none'} refused), and its "
-        "denominator is then no tropical polynomial.",
-        "With integer keys, or with real exponents allowed (tropical signomials): Newton polytopes "
-        "and the counting stay the same.",
+        "Keys are real vectors, so the polynomials of Definition III.10 have real exponents. "
+        "Definition III.5 excludes some exponents of the second head "
+        f"({', '.join(trials[1].numbers['exponents_not_allowed']) or 'none'}), so its denominator "
+        "is not a tropical polynomial.",
+        "True for integer keys, or if real exponents are allowed (tropical signomials); Newton "
+        "polytopes and counts do not change.",
     )
 
 
@@ -104,7 +104,7 @@ def _newton_polytope(polynomial: TropicalPolynomial) -> Any:
 
 
 def _terms(polynomial: TropicalPolynomial) -> Any:
-    """What fixes the function: the terms that are maximal on an open set."""
+    """Data claimed to determine the function: the terms that are maximal on an open set."""
     pruned = polynomial.prune()
     return tuple(sorted(map(tuple, np.c_[pruned.slopes, pruned.offsets].tolist())))
 
@@ -124,15 +124,15 @@ def _check_characterised(invariant: Callable[[TropicalPolynomial], Any]) -> Find
         trials.append(Trial(f"{first} and {second}", says_same == same_function, numbers=numbers))
     return Finding(
         tuple(trials),
-        f"max(0, x + 1, 2x) and max(0, x - 1, 2x) have the Newton polytope [0, 2] in common and "
+        "max(0, x + 1, 2x) and max(0, x - 1, 2x) have the same Newton polytope [0, 2], but "
         f"{trials[0].numbers['regions'][0]} and {trials[0].numbers['regions'][1]} regions.",
-        "The function is fixed by the terms that win on an open set, with their exponents and "
-        "their coefficients.",
+        "The function is determined by the terms that win on an open set, with their exponents "
+        "and coefficients.",
     )
 
 
 def _check_convex(combine: Callable[[Fraction, Fraction], Fraction]) -> Finding:
-    """Try midpoint convexity of a combination of two random tropical polynomials, exactly."""
+    """Test a combination of two random tropical polynomials for midpoint convexity, exactly."""
     rng = np.random.default_rng(3)
     p, q = (
         TropicalPolynomial(0.5 * integer_keys(seed, 6, 2, 5), integer_keys(seed, 6, 1, 5)[:, 0])
@@ -148,7 +148,8 @@ def _check_convex(combine: Callable[[Fraction, Fraction], Fraction]) -> Finding:
         worst = max(worst, values[2] - (values[0] + values[1]) / 2)
     return Finding(
         (Trial("80 random segments, exact", worst <= 0, numbers={"worst_excess": worst}),),
-        f"Largest excess of the midpoint over the chord: {worst} on 80 segments, exactly.",
+        f"The largest excess of the midpoint over the chord on 80 segments is {worst}, computed "
+        "exactly.",
     )
 
 
@@ -178,10 +179,10 @@ def _check_polyhedron(contains: Callable[[Fraction, Fraction], bool]) -> Finding
     )
     return Finding(
         trials,
-        f"The points of the graph of max(0, x, 2x - 1) over -2 and 2 have a midpoint of height "
-        f"{height}, where the function is {value}.",
-        "The epigraph is a convex polyhedron; the graph is its lower boundary, and not convex "
-        "unless the function is affine.",
+        "The points of the graph of max(0, x, 2x - 1) over -2 and 2 have a midpoint of height "
+        f"{height}, but the value of the function there is {value}.",
+        "The epigraph is a convex polyhedron. The graph is its lower boundary, which is not "
+        "convex unless the function is affine.",
     )
 
 
@@ -190,7 +191,7 @@ def _small_polynomial(seed: int) -> TropicalPolynomial:
 
 
 Channels = list[tuple[TropicalPolynomial, TropicalPolynomial]]
-"""Numerator and denominator of each coordinate, as they are written down."""
+"""The numerator and denominator of each coordinate, as written."""
 
 
 def _shares_denominator(channels: Channels) -> bool:
@@ -198,7 +199,7 @@ def _shares_denominator(channels: Channels) -> bool:
 
 
 def _check_structured(belongs: Callable[[Channels], bool]) -> Finding:
-    """Ask the same of one map written in two ways: a property of maps has one answer."""
+    """Apply the definition to one map written in two ways: a property of maps has one answer."""
     head = LogLiftedHead(integer_keys(6, 4, 2, 5), integer_keys(7, 4, 3, 5)).rational_map
     attention = [(numerator, head.denominator) for numerator in head.numerators]
     trials = [Trial("the log-lifted head, 4 keys and 3 channels", belongs(attention))]
@@ -229,11 +230,12 @@ def _check_structured(belongs: Callable[[Channels], bool]) -> Finding:
         )
     return Finding(
         tuple(trials),
-        "Attention is structured, and so is every tropical rational map once it is multiplied "
-        "through by the other denominators (the same map, verified as an identity of exact "
-        f"polynomials in {len(trials) - 1} cases). True, but vacuous: the word excludes nothing.",
-        "Every tropical rational map is structured: "
-        "P_c - Q_c = (P_c + sum of the other Q) - (sum of all Q).",
+        "Attention is structured, and so is every tropical rational map after numerator and "
+        "denominator of each coordinate are multiplied by the other denominators (the map is the "
+        f"same, verified as an identity of exact polynomials in {len(trials) - 1} cases). The "
+        "claim is true but vacuous: the word excludes nothing.",
+        "Every tropical rational map is structured: P_c - Q_c = (P_c + sum of the other Q) - (sum "
+        "of all Q).",
     )
 
 
@@ -243,8 +245,10 @@ CLAIMS: tuple[Claim[Any], ...] = (
         source="SL26",
         where="Definition III.4, section III-B",
         kind="definition",
-        statement="Maximum and sum make the numbers with -infinity a semiring with neutral "
-        "elements -infinity and 0; matrices multiply as usual.",
+        statement=(
+            "With maximum and sum, the real numbers and -infinity form a semiring with neutral "
+            "elements -infinity and 0; matrices multiply as usual."
+        ),
         content=SemiringLaws(max, lambda a, b: a + b, -np.inf, 0.0),
         check=_check_semiring,
         corrupted=SemiringLaws(max, lambda a, b: a + b, 0.0, 0.0),
@@ -254,8 +258,10 @@ CLAIMS: tuple[Claim[Any], ...] = (
         source="SL26",
         where="Definition III.5, section III-B",
         kind="definition",
-        statement="Tropical polynomials have integer exponent vectors; numerator and denominator "
-        "of attention are tropical polynomials (Definition III.10).",
+        statement=(
+            "Tropical polynomials have integer exponent vectors; the numerator and denominator of "
+            "attention are tropical polynomials (Definition III.10)."
+        ),
         content=_is_integral,
         check=_check_exponents,
         corrupted=lambda exponent: _is_integral(exponent) and exponent >= 0,
@@ -266,8 +272,10 @@ CLAIMS: tuple[Claim[Any], ...] = (
         source="SL26",
         where="Definition III.5, last sentence, section III-B",
         kind="definition",
-        statement="The geometry of a tropical polynomial is completely characterised by its "
-        "Newton polytope.",
+        statement=(
+            "The geometry of a tropical polynomial is completely characterised by its Newton "
+            "polytope."
+        ),
         content=_newton_polytope,
         check=_check_characterised,
         repaired=_terms,
@@ -310,8 +318,10 @@ CLAIMS: tuple[Claim[Any], ...] = (
         source="SL26",
         where="Definition III.6, section III-B",
         kind="definition",
-        statement="A tropical rational map is called structured if its coordinates share one "
-        "denominator; attention is such a map (after Remark III.12).",
+        statement=(
+            "A tropical rational map is called structured if its coordinates share one "
+            "denominator; attention is such a map (text after Remark III.12)."
+        ),
         content=_shares_denominator,
         check=_check_structured,
         corrupted=lambda channels: all(p.equals(channels[0][0]) for p, _ in channels),

@@ -1,1 +1,1 @@
-"""How many regions: upper and lower bounds, and their growth."""
+"""The number of regions: upper and lower bounds, and their growth."""

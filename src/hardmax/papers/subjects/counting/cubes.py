@@ -1,4 +1,4 @@
-"""The cubes that networks are counted and compared on."""
+"""The cubes on which networks are counted and compared."""
 
 import numpy as np
 

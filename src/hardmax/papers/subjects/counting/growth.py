@@ -1,4 +1,4 @@
-"""How fast a counted sequence grows: the degree of the polynomial it is, read off exactly."""
+"""The degree of a counted sequence as a polynomial, computed exactly."""
 
 from collections.abc import Sequence
 from fractions import Fraction
@@ -12,11 +12,11 @@ def polynomial_degree(values: Sequence[int]) -> int:
     """Return the degree of the polynomial whose values at consecutive integers are given.
 
     Args:
-        values: At least two more values than the degree, so that a difference has to vanish.
+        values: At least two more values than the degree, so that some difference must vanish.
 
     Raises:
-        ArgumentError: If no difference of the values is constant: they are no polynomial of a
-            degree that so few values can show.
+        ArgumentError: If no difference of the values is constant, so that they are not the values
+            of a polynomial of a degree that this number of values can show.
 
     Examples:
         >>> polynomial_degree([n**2 + n for n in range(2, 6)]), polynomial_degree([7, 7])

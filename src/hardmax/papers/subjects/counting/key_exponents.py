@@ -1,9 +1,9 @@
-r"""With which power of the number of keys the largest number of regions grows.
+r"""The power of the number of keys with which the largest number of regions grows.
 
-The abstract, the introduction, Corollary V.9 and the conclusion of [SL26] state $N^{dL}$. Here
-counts for several $N$ are polynomials of $N$, and their degree is read off exactly; the counts
-themselves are held against the formulas for them, so that a wrong count does not pass for its
-degree.
+The abstract, the introduction, Corollary V.9 and the conclusion of [SL26] state $N^{dL}$. Here the
+counts for several $N$ are values of polynomials in $N$, the degrees of which are computed exactly.
+The counts themselves are compared with their formulas, so that a wrong count of the right degree
+does not pass.
 """
 
 from collections.abc import Callable
@@ -31,7 +31,7 @@ from hardmax.regions.engines import enumerate_regions
 
 @dataclass(frozen=True)
 class Setting:
-    """The sizes that the exponent of N depends on.
+    """The sizes on which the exponent of N depends.
 
     Attributes:
         n_heads: The number of heads H.
@@ -39,7 +39,7 @@ class Setting:
         depth: The number of blocks L.
         bias: The kind of bias of the heads.
         head_dim: The head size.
-        memory_stays: Whether every block finds the same keys and values.
+        memory_stays: Whether every block has the same keys and values.
     """
 
     n_heads: int
@@ -59,12 +59,12 @@ Exponent = Callable[[Setting], int]
 
 
 def claimed_exponent(setting: Setting) -> int:
-    """Return the exponent of N that [SL26] announces, whatever the heads and their bias are."""
+    """Return the exponent of N that [SL26] announces, whatever the heads and their bias."""
     return setting.dim * setting.depth
 
 
 def true_exponent(setting: Setting) -> int:
-    """Return the exponent that is reached and not exceeded."""
+    """Return the exponent that is attained and not exceeded."""
     layers = setting.depth if setting.memory_stays else 1
     return exponent_of_keys(
         setting.n_heads, setting.dim, layers, bias=setting.bias, head_dim=setting.head_dim
@@ -84,7 +84,7 @@ def _one_layer(setting: Setting, n_keys: int) -> int:
 
 @cache
 def _built(setting: Setting, n_keys: int) -> int:
-    """Count the regions of a transformer that is built."""
+    """Count the regions of a transformer that is constructed."""
     n_heads, dim, depth = setting.n_heads, setting.dim, setting.depth
     if not setting.memory_stays:
         tokens = collapsing_self_attention(n_keys, dim, depth, 2 * dim)
@@ -109,7 +109,7 @@ def _layer_trials(setting: Setting, exponent: Exponent, condition: bool) -> list
 
 
 def check_without_bias(exponent: Exponent, saturated: bool) -> Finding:
-    """Read exponents off the model of the paper; `saturated` leaves out H < d."""
+    """Compute exponents in the model of the paper; `saturated` leaves out H < d."""
     settings = [Setting(h, d, 1) for h, d in ((2, 3), (2, 2), (3, 2), (3, 3))]
     trials = [
         trial
@@ -124,14 +124,14 @@ def check_without_bias(exponent: Exponent, saturated: bool) -> Finding:
     trials.append(equal_trial(str(deep), below, exponent(deep)))
     return Finding(
         tuple(trials),
-        f"Exponents of N without bias, read off exact counts: {_listed(trials)}. All walls pass "
-        "through the origin, which costs one power of N in every layer.",
+        f"Exponents of N without bias, computed from exact counts: {_listed(trials)}. All walls "
+        "pass through the origin, which costs one power of N in every layer.",
         "L min(H, d - 1) in the model of the paper, which has no query bias.",
     )
 
 
 def check_with_bias(exponent: Exponent, saturated: bool) -> Finding:
-    """Read exponents off heads with a query bias; `saturated` leaves out H < d."""
+    """Compute exponents for heads with a query bias; `saturated` leaves out H < d."""
     trials: list[Trial] = []
     for h, d in ((1, 2), (2, 2), (3, 2), (3, 3)):
         if h >= d or not saturated:
@@ -151,15 +151,15 @@ def check_with_bias(exponent: Exponent, saturated: bool) -> Finding:
     fewer = "" if saturated else ", H >= d"
     return Finding(
         tuple(trials),
-        f"Exponents of N with a query bias, read off exact counts: {_listed(trials)}.",
-        f"N^(dL) with a query bias, head size at least 2{fewer}, d_ff >= 2d and a memory that "
-        "stays; in general L min(H, d), 0 for heads of size 1, and no more than one layer's worth "
-        "if the context passes through the same blocks.",
+        f"Exponents of N with a query bias, computed from exact counts: {_listed(trials)}.",
+        f"N^(dL) with a query bias, head size at least 2{fewer}, d_ff >= 2d and a fixed memory. "
+        "In general the exponent is L min(H, d); it is 0 for heads of size 1, and at most the "
+        "exponent of one layer if the context passes through the same blocks.",
     )
 
 
 def check_standard_size(exponent: Exponent) -> Finding:
-    """Read exponents off heads of size d/H, with a query bias."""
+    """Compute exponents for heads of size d/H, with a query bias."""
     trials: list[Trial] = []
     for dim, n_heads in ((2, 1), (2, 2), (4, 1), (4, 2), (4, 4)):
         setting = Setting(n_heads, dim, 1, "query", head_dim=dim // n_heads)
@@ -173,9 +173,9 @@ def check_standard_size(exponent: Exponent) -> Finding:
     return Finding(
         tuple(trials),
         "Exponents of N with a query bias and the head size d/H of Example V.3: "
-        f"{_listed(trials)}. H = d heads, which Theorem V.7 asks for, have size 1 then and see two "
-        "keys each.",
-        "H L, at most d L / 2, for head size d/H >= 2; and 0 for H = d.",
+        f"{_listed(trials)}. The H = d heads that Theorem V.7 requires then have size 1, and at "
+        "most two keys of such a head ever win.",
+        "H L, which is at most d L / 2, for head size d/H >= 2; and 0 for H = d.",
     )
 
 

@@ -1,6 +1,6 @@
 r"""Theorem V.7, Remark V.8 and Corollary V.9 of [SL26]: transformers with many regions.
 
-Every count is one of `enumerate_regions` on a model that is built, on $[0, 1]^d$.
+Every count is computed by `enumerate_regions` for a constructed model, on $[0, 1]^d$.
 """
 
 from collections.abc import Callable, Sequence
@@ -50,7 +50,7 @@ def n_regions(model: Any, dim: int) -> int:
 
 
 def _check_without_bias(bound: Callable[[int, int, int, int], int]) -> Finding:
-    """The model of the paper: what no weights exceed, and on a slice what some weights reach."""
+    """The model of the paper: a proven maximum, and the count of a constructed model on a slice."""
     trials = []
     for n, d, d_ff in ((8, 1, 2), (32, 2, 4), (64, 2, 8)):
         most = transformer_upper(n, d, d, d_ff, 1, bias="none")
@@ -67,12 +67,12 @@ def _check_without_bias(bound: Callable[[int, int, int, int], int]) -> Finding:
         "The scores of Theorem IV.3 and Appendix E have no bias, and then no weights reach the "
         f"bound: {fails} (largest number of cells, and the bound).",
         "((1 + m(N-1)) 2w)^((d-1)L) with m = floor(H/(d-1)), w = floor(d_ff/2(d-1)): a coordinate "
-        "that stays 1 takes the place of the bias.",
+        "with the constant value 1 replaces the bias.",
     )
 
 
 def _without_bias(n: int, d: int, d_ff: int, depth: int) -> int:
-    """Return what is reached without bias if H = d, on the slice where the last coordinate is 1."""
+    """Return the count reached without bias for H = d, on the slice with last coordinate 1."""
     if d == 1:
         return 1
     cells = 1 + d // (d - 1) * (n - 1)
@@ -81,7 +81,7 @@ def _without_bias(n: int, d: int, d_ff: int, depth: int) -> int:
 
 @dataclass(frozen=True)
 class HeadSizes:
-    """A lower bound on regions, and the head sizes it is stated for."""
+    """A lower bound on the number of regions, and the head sizes for which it is stated."""
 
     bound: Callable[[int, int, int, int], int]
     sizes: Callable[[int], bool]
@@ -103,9 +103,10 @@ def _check_with_bias(content: HeadSizes) -> Finding:
     fails = ", ".join(f"{t.numbers['true']} against {t.numbers['claimed']}" for t in trials[4:])
     return Finding(
         tuple(trials),
-        f"Built and counted: {pairs}. With head size d/H = 1 no weights reach the bound: {fails}.",
-        "(N^d (2w)^d)^L with a query bias, head size at least 2, and keys that every layer finds "
-        "unchanged.",
+        f"Counts of constructed models: {pairs}. With head size d/H = 1, no weights reach the "
+        f"bound: {fails}.",
+        "(N^d (2w)^d)^L with a query bias, head size at least 2, and keys that are the same in "
+        "every layer.",
     )
 
 
@@ -121,24 +122,25 @@ def _check_sharpness(bound: Callable[[int, int, int, int, int], int]) -> Finding
         where = f"N = {n}, H = {h}, d = {d}, d_ff = {d_ff}, L = {depth}"
         claimed = bound(n, h, d, d_ff, depth)
         trials.append(lower_trial(where, n_regions(model, d), claimed, extremal=True))
-    pairs = ", ".join(f"{t.numbers['true']} (stated {t.numbers['claimed']})" for t in trials)
+    pairs = ", ".join(f"{t.numbers['true']} (stated: {t.numbers['claimed']})" for t in trials)
     return Finding(
         tuple(trials),
-        f"The theorem says `at least`, and that is true with a query bias (V.7d). Its construction "
-        f"gives more; regions of built models: {pairs}. It has 2w pieces where the bound counts w "
-        "teeth, a factor 2^(dL), and more heads than d help as well.",
+        "The theorem states `at least`, which is true with a query bias (V.7d), but its "
+        f"construction gives more. Numbers of regions of constructed models: {pairs}. The "
+        "construction has 2w pieces where the bound counts w teeth, which is a factor 2^(dL), and "
+        "more than d heads increase the number further.",
         "((1 + m(N-1))^d (2w)^d)^L with m = floor(H/d), w = floor(d_ff/2d).",
     )
 
 
 @dataclass(frozen=True)
 class SelfAttention:
-    """A network whose tokens all pass through its blocks, and the price of its regions.
+    """A network whose tokens all pass through its blocks, and the coordinates that its keys take.
 
     Attributes:
-        build: From N, d, L and d_ff to the network.
-        spare: How many coordinates of a token are not free to be cut: of width D, the number of
-            regions is (2 w N)^((D - spare) L).
+        build: The network as a function of N, d, L and d_ff.
+        spare: The number of coordinates of a token that cannot be cut: with width D, the number
+            of regions is (2 w N)^((D - spare) L).
     """
 
     build: Callable[[int, int, int, int], Any]
@@ -156,16 +158,17 @@ def _check_self_attention(content: SelfAttention) -> Finding:
         numbers = {"width": model.width, "spare": content.spare}
         trials.append(lower_trial(where, regions, claimed, extremal=True, **numbers))
     counts = ", ".join(
-        f"{t.numbers['true']} for {t.numbers['claimed']} (width {t.numbers['width']})"
+        f"{t.numbers['true']}, claimed {t.numbers['claimed']} (width {t.numbers['width']})"
         for t in trials
     )
     return Finding(
         tuple(trials),
-        f"Regions against those with a fixed memory: {counts}. If the context tokens "
-        "pass through the same block, every one becomes s(1/2) after the first layer, all keys "
-        "agree in what the query multiplies, and nothing is routed any more (built with 1 and "
-        "p_j^2 stored and the first unit of the fold bending outside the cell).",
-        "True if tokens store their keys in coordinates no block writes, which has a price: three "
+        f"Numbers of regions, and the claimed numbers: {counts}. If the context tokens pass "
+        "through the same block, each of them becomes s(1/2) after the first layer. All keys then "
+        "agree in the part that the query multiplies, so the routing no longer depends on the "
+        "query (constructed with 1 and p_j^2 stored, and with the first unit of the fold bending "
+        "outside the cell).",
+        "True if tokens store their keys in coordinates that no block writes. This costs three "
         "coordinates, so self-attention of width D reaches N^((D-3)L), not N^(DL).",
     )
 
@@ -173,7 +176,7 @@ def _check_self_attention(content: SelfAttention) -> Finding:
 def images_fill_domain(
     images: Sequence[tuple[Fraction, Fraction]], walls: Sequence[Fraction]
 ) -> bool:
-    """Whether the images of the cells of the first block together are all of [0, 1]."""
+    """Whether the images of the cells of the first block together cover [0, 1]."""
     reach = Fraction(0)
     for low, high in sorted(images):
         if low > reach:
@@ -215,11 +218,12 @@ def _check_necessity(
     reach = max(high for _, high in alone["images"])
     return Finding(
         tuple(trials),
-        f"One and two layers of 4 keys without feed-forward part cut [0, 1] into "
+        "One and two layers of 4 keys without feed-forward layers cut [0, 1] into "
         f"{alone['regions'][0]} and {alone['regions'][1]} regions with as many affine maps, yet "
         f"the first layer maps [0, 1] into [0, {reach}]: a surjection onto an invariant domain is "
         "not necessary.",
-        "Necessary and sufficient here: the image of every cell meets all cells of the next layer.",
+        "A necessary and sufficient condition here: the image of every cell meets all cells of "
+        "the next layer.",
     )
 
 
@@ -242,7 +246,7 @@ def _affine(forms: Any) -> tuple[Fraction, Fraction]:
 
 
 def _three_pieces(depth: int) -> HardTransformer:
-    """Return blocks of two keys and three pieces per cell, which jump from 1 to 0 at the wall."""
+    """Return blocks of two keys with three pieces per cell, which jump from 1 to 0 at the wall."""
     heads = literal_shattering_transformer(2, 1, 1, 2).blocks[0].heads
     kinks, slopes = np.array([0.0, 0.25, 0.5]), np.array([[4.0], [-8.0], [6.0]])
     fold = FeedForward(np.full((1, 3), 2.0), 0.5 - kinks, slopes, None)
@@ -263,9 +267,10 @@ def _check_alignment(allowed: Callable[[Fraction], bool]) -> Finding:
     odd = trials[1].numbers
     return Finding(
         tuple(trials),
-        f"Blocks with three pieces in each of two cells have {odd['regions']} regions by depth, as "
-        f"many as pieces allow, and jump by {odd['jump at the walls']} at the wall of the heads.",
-        "Only if the block is to be continuous; the count multiplies without.",
+        f"Blocks with three pieces in each of two cells have {odd['regions']} regions at depths "
+        f"1, 2, 3, the maximum for these pieces, although they jump by {odd['jump at the walls']} "
+        "at the wall of the heads.",
+        "True only if the block has to be continuous; the count multiplies without alignment.",
     )
 
 
@@ -285,16 +290,17 @@ def _check_shattered(pieces: Callable[[int, int], int]) -> Finding:
     pairs = ", ".join(f"{t.numbers['construction']} of {t.numbers['true']}" for t in trials)
     return Finding(
         tuple(trials),
-        f"Pieces of a routing cell in the construction, of those as many units can make: {pairs}.",
-        "Maximal would be R(d_ff, d); the construction has (2w)^d.",
+        "Pieces of a routing cell in the construction, and the largest number for as many units: "
+        f"{pairs}.",
+        "The maximum is R(d_ff, d); the construction has (2w)^d.",
     )
 
 
 @cache
 def _spread_layer(n: int, h: int, d: int) -> int:
-    """Count the cells of heads with a query bias spread evenly over the coordinates.
+    """Count the cells of heads with a query bias, spread evenly over the coordinates.
 
-    Head g cuts coordinate g mod d at n - 1 integers of its own.
+    Head g cuts coordinate g mod d at n - 1 integers, which no other head shares.
     """
     axes, forms = np.eye(d), []
     for g in range(h):
@@ -359,10 +365,10 @@ def _check_gap(coefficient: Callable[[int, int], int | Fraction]) -> Finding:
     )
     return Finding(
         tuple(trials),
-        f"Factor between the coefficients of N^d in the largest count and in the lower bound, one "
-        f"layer with a query bias: {gaps}. With a lower bound that uses d heads only, it grows "
-        "with H.",
-        "With heads spread evenly over the coordinates, m_i of them on coordinate i, the factor "
+        "Ratio of the coefficients of N^d in the largest count and in the lower bound, for one "
+        f"layer with a query bias: {gaps}. With a lower bound that uses only d heads, this ratio "
+        "grows with H.",
+        "With heads spread evenly over the coordinates, m_i of them on coordinate i, the ratio "
         "binom(H, d) / prod m_i is at most d^d/d! per layer, for every H >= d.",
     )
 
@@ -373,7 +379,7 @@ CLAIMS: tuple[Claim[Any], ...] = (
         "SL26",
         "Theorem V.7, section V-B",
         "theorem",
-        "With H = d heads and d_ff >= 2d some weights give at least (N^d floor(d_ff/2d)^d)^L "
+        "With H = d heads and d_ff >= 2d, some weights give at least (N^d floor(d_ff/2d)^d)^L "
         "regions on [0, 1]^d. As stated: the scores are <q, k_j>, without biases.",
         content=paper.theorem_v7,
         check=_check_without_bias,
@@ -384,8 +390,8 @@ CLAIMS: tuple[Claim[Any], ...] = (
         "SL26",
         "Theorem V.7, section V-B",
         "theorem",
-        "The same lower bound, held against what the construction of its proof has (with a query "
-        "bias).",
+        "The same lower bound, compared with the count of the construction in its proof (with a "
+        "query bias).",
         content=lambda n, h, d, d_ff, depth: paper.theorem_v7(n, d, d_ff, depth),
         check=_check_sharpness,
         corrupted=lambda n, h, d, d_ff, depth: 3 * transformer_lower(n, h, d, d_ff, depth),
@@ -396,8 +402,8 @@ CLAIMS: tuple[Claim[Any], ...] = (
         "SL26",
         "Theorem V.7, section V-B, and Appendix F",
         "theorem",
-        "The theorem speaks of transformers with sequence length N: its weights give as many "
-        "regions also if keys and values come from tokens that pass through the same blocks (two "
+        "The theorem speaks of transformers with sequence length N, so its weights give as many "
+        "regions even if keys and values come from tokens that pass through the same blocks (two "
         "more coordinates store 1 and p_j^2).",
         content=SelfAttention(collapsing_self_attention, spare=2),
         check=_check_self_attention,
@@ -414,7 +420,7 @@ CLAIMS: tuple[Claim[Any], ...] = (
         "SL26",
         "Theorem V.7, section V-B, with the query (x_h, 1) of Appendix F",
         "theorem",
-        "The same lower bound with a query bias, whatever the size of the heads.",
+        "The same lower bound with a query bias, whatever the head size.",
         content=HeadSizes(paper.theorem_v7, lambda head_dim: True),
         check=_check_with_bias,
         corrupted=HeadSizes(
@@ -431,7 +437,7 @@ CLAIMS: tuple[Claim[Any], ...] = (
         "SL26",
         "Remark V.8, first item, section V-B",
         "remark",
-        "To keep the count multiplying with depth, the blocks must map an invariant domain onto "
+        "For the count to multiply with depth, the blocks must map an invariant domain onto "
         "itself.",
         content=images_fill_domain,
         check=_check_necessity,
@@ -442,7 +448,7 @@ CLAIMS: tuple[Claim[Any], ...] = (
         "SL26",
         "Remark V.8, second item, section V-B",
         "remark",
-        "The walls of the attention and the folds of the feed-forward part have to be aligned.",
+        "The walls of the attention and the folds of the feed-forward layer have to be aligned.",
         content=lambda jump: jump == 0,
         check=_check_alignment,
         corrupted=lambda jump: jump != 0,
@@ -453,7 +459,7 @@ CLAIMS: tuple[Claim[Any], ...] = (
         "SL26",
         "Remark V.8, third item, section V-B",
         "remark",
-        "In the construction every routing cell is maximally shattered by the feed-forward part.",
+        "In the construction, the feed-forward layer maximally shatters every routing cell.",
         content=lambda d_ff, dim: (2 * (d_ff // (2 * dim))) ** dim,
         check=_check_shattered,
         repaired=zaslavsky,
@@ -463,8 +469,8 @@ CLAIMS: tuple[Claim[Any], ...] = (
         "SL26",
         "Corollary V.9, section V-B",
         "corollary",
-        "For H >= d the largest number of regions is of the exact order N^(dL). As stated, without "
-        "biases.",
+        "For H >= d, the largest number of regions is of the exact order N^(dL). As stated, "
+        "without biases.",
         content=claimed_exponent,
         check=lambda exponent: check_without_bias(exponent, saturated=True),
         repaired=true_exponent,
@@ -474,8 +480,8 @@ CLAIMS: tuple[Claim[Any], ...] = (
         "SL26",
         "Corollary V.9, section V-B",
         "corollary",
-        "What remains between the bounds (those of Theorems V.5 and V.7, with a query bias) are "
-        "constants that depend on the dimension only.",
+        "The remaining gap between the bounds (those of Theorems V.5 and V.7, with a query bias) "
+        "consists of constants that depend only on the dimension.",
         content=lambda n_heads, dim: 1,
         check=_check_gap,
         corrupted=lambda n_heads, dim: Fraction(1, 10),
@@ -489,7 +495,8 @@ CLAIMS: tuple[Claim[Any], ...] = (
         "SL26",
         "Corollary V.9, section V-B",
         "corollary",
-        "For H >= d the largest number of regions is of the exact order N^(dL), with a query bias.",
+        "For H >= d, the largest number of regions is of the exact order N^(dL), with a query "
+        "bias.",
         content=claimed_exponent,
         check=lambda exponent: check_with_bias(exponent, saturated=True),
         corrupted=lambda setting: setting.dim * setting.depth + 1,
@@ -500,7 +507,7 @@ CLAIMS: tuple[Claim[Any], ...] = (
         "SL26",
         "Corollary V.9, section V-B, with the head size of Example V.3",
         "corollary",
-        "The order is N^(dL) also with the standard head size d/H (and a query bias).",
+        "The order is N^(dL) even with the standard head size d/H (and a query bias).",
         content=claimed_exponent,
         check=check_standard_size,
         repaired=true_exponent,

@@ -1,7 +1,8 @@
-r"""Appendix F of [SL26]: the lemmas and steps behind the lower bound.
+r"""Appendix F of [SL26]: the lemmas and steps of the proof of the lower bound.
 
-Lemma F.1 has keys $(p_j, -\frac12 p_j^2)$, $p_j = (j - \frac12)/N$. Times $8N^2$ the scores at $(x,
-1)$ are $4NP_jx - P_j^2$ with $P_j = 2j - 1$: integers, so the walls found are exact for every $N$.
+Lemma F.1 has keys $(p_j, -\frac12 p_j^2)$, $p_j = (j - \frac12)/N$. The scores at $(x, 1)$,
+multiplied by $8N^2$, are $4NP_jx - P_j^2$ with $P_j = 2j - 1$. These are integers, so the walls
+found are exact for every $N$.
 """
 
 from collections.abc import Callable, Sequence
@@ -42,7 +43,7 @@ def _cell_widths(
 
 
 def equal_widths(n_keys: int) -> list[Fraction]:
-    """Return N intervals of length 1/N."""
+    """Return the widths of N intervals of length 1/N."""
     return [Fraction(1, n_keys)] * n_keys
 
 
@@ -56,11 +57,10 @@ def _check_linear_query(widths: Callable[[int], list[Fraction]]) -> Finding:
     counts = ", ".join(str(len(t.numbers["true"])) for t in trials[-3:])
     return Finding(
         tuple(trials),
-        "A projection W_Q is linear and cannot make the constant 1 from x: three queries "
-        f"x * (a, b) leave {counts} cells on (0, 1] for N = 5, since all scores are multiples "
-        "of x.",
-        "One cell for a linear query in one dimension; the lemma needs a query bias, or a "
-        "coordinate of x that is always 1 (F.1b).",
+        "A projection W_Q is linear and cannot produce the constant 1 from x: three queries x * "
+        f"(a, b) leave {counts} cells on (0, 1] for N = 5, because all scores are multiples of x.",
+        "There is one cell for a linear query in one dimension; the lemma needs a query bias, or "
+        "a coordinate of x that is always 1 (F.1b).",
     )
 
 
@@ -70,7 +70,7 @@ def _check_parabolic_lifting(widths: Callable[[int], list[Fraction]]) -> Finding
         found = _cell_widths(parabola_keys(n), [1.0, 0.0], [0.0, 1.0])
         trials.append(equal_trial(f"query (x, 1), N = {n}", found, widths(n)))
     return Finding(
-        tuple(trials), "With the query (x, 1) the walls are exactly at j/N, for N = 1, 2, 3, 5, 8."
+        tuple(trials), "With the query (x, 1), the walls are exactly at j/N, for N = 1, 2, 3, 5, 8."
     )
 
 
@@ -102,7 +102,7 @@ def _check_sawtooth(formula: Callable[[Fraction, int], Fraction]) -> Finding:
     trials.append(equal_trial("w = 4 as a layer of 8 ReLU units: regions on [0, 1]", pieces, 8))
     return Finding(
         tuple(trials),
-        f"Evaluated in fractions at the nodes k/2w and between them; the layer with 8 units has "
+        "Evaluated in fractions at the nodes k/2w and between them. The layer with 8 units has "
         f"{pieces} pieces.",
     )
 
@@ -123,9 +123,9 @@ def _check_query_weight(query: tuple[list[float], list[float]]) -> Finding:
     )
     return Finding(
         tuple(trials),
-        f"Cells found: {counts}. With head size 1 and no logit bias a key is a multiple of the "
-        f"one query number, so only the largest and the smallest key ever win (at most {most} of "
-        "8 random keys, even with a query bias).",
+        f"Numbers of cells: {counts}. With head size 1 and no logit bias, each score is a "
+        "multiple of the single coordinate of the query, so only the largest and the smallest key "
+        f"ever win (at most {most} of 8 random keys, even with a query bias).",
         "W_Q = (e_h, 0) with the query bias (0, 1), head size 2.",
     )
 
@@ -136,10 +136,11 @@ def _check_last_equality(count: Callable[[int, int, int, int], int]) -> Finding:
         part = enumerate_regions(literal_shattering_transformer(n, d, depth, d_ff), unit_cube(d))
         where = f"regions for N = {n}, d = {d}, d_ff = {d_ff}, L = {depth}"
         trials.append(equal_trial(where, part.n_regions, count(n, d, d_ff, depth)))
-    pairs = ", ".join(f"{t.numbers['true']} not {t.numbers['claimed']}" for t in trials)
+    pairs = ", ".join(f"{t.numbers['true']}, not {t.numbers['claimed']}" for t in trials)
     return Finding(
         tuple(trials),
-        f"Regions of the construction: {pairs}. The last line of the proof writes w for 2w.",
+        f"Numbers of regions of the construction: {pairs}. The last line of the proof has w in "
+        "place of 2w.",
         "(N^d (2w)^d)^L, w = floor(d_ff/2d).",
     )
 
@@ -162,7 +163,7 @@ def _check_jacobians(entry: Callable[[int, int], int]) -> Finding:
         trials.append(Trial(where, maximal and slopes == {entry(n, w)}, numbers=numbers))
     return Finding(
         tuple(trials),
-        "Every Jacobian is diagonal with entries +-2wN, and no two cells carry the same map: "
+        "Every Jacobian is diagonal with entries +-2wN, and no two cells have the same map: "
         + ", ".join(f"{t.numbers['maps']} maps on {t.numbers['cells']} cells" for t in trials)
         + ".",
     )
@@ -186,8 +187,8 @@ def _check_surjections(factor: Callable[[int, int, int], int]) -> Finding:
     listed = "; ".join(str(t.numbers["regions"][1:]) for t in trials)
     return Finding(
         tuple(trials),
-        f"Regions by depth: {listed}. Each piece of a block maps a box onto the whole cube, so "
-        "every layer multiplies.",
+        f"Numbers of regions at successive depths: {listed}. Each piece of a block maps a box "
+        "onto the whole cube, so every layer multiplies the number.",
     )
 
 
@@ -206,8 +207,8 @@ CLAIMS: tuple[Claim[Any], ...] = (
         "SL26",
         "Lemma F.1, Appendix F",
         "lemma",
-        "A single head of size 2, its query made from x by a projection W_Q, partitions [0, 1] "
-        "into exactly N intervals of equal length. As stated: the projection is linear.",
+        "A single head of size 2 with a query computed from x by a projection W_Q partitions [0, "
+        "1] into exactly N intervals of equal length. As stated: the projection is linear.",
         content=equal_widths,
         check=_check_linear_query,
         repaired=lambda n_keys: [Fraction(1)],
@@ -217,7 +218,7 @@ CLAIMS: tuple[Claim[Any], ...] = (
         "SL26",
         "Lemma F.1, Appendix F",
         "lemma",
-        "The same with the query (x, 1), that is with a query bias.",
+        "The claim of F.1a with the query (x, 1), that is, with a query bias.",
         content=equal_widths,
         check=_check_parabolic_lifting,
         corrupted=lambda n_keys: [Fraction(1, n_keys + 1)] * (n_keys + 1),
@@ -227,7 +228,8 @@ CLAIMS: tuple[Claim[Any], ...] = (
         "SL26",
         "Lemma F.2, Appendix F",
         "lemma",
-        "A sum of 2w ReLU units is a sawtooth on [0, 1] with 2w affine pieces, each onto [0, 1].",
+        "A sum of 2w ReLU units is a sawtooth on [0, 1] with 2w affine pieces, each of them onto "
+        "[0, 1].",
         content=sawtooth_formula,
         check=_check_sawtooth,
         corrupted=lambda x, w: sawtooth_formula(x, w, sign=1),
@@ -237,7 +239,8 @@ CLAIMS: tuple[Claim[Any], ...] = (
         "SL26",
         "Appendix F, proof of Theorem V.7, attention",
         "proof step",
-        "With the query weight e_h, that is head size 1, Lemma F.1 gives N cells in coordinate h.",
+        "With the query weight e_h, that is, with head size 1, Lemma F.1 gives N cells in "
+        "coordinate h.",
         content=([1.0], [0.0]),
         check=_check_query_weight,
         repaired=([1.0, 0.0], [0.0, 1.0]),
@@ -247,8 +250,8 @@ CLAIMS: tuple[Claim[Any], ...] = (
         "SL26",
         "Appendix F, proof of Theorem V.7, Cases I and II",
         "proof step",
-        "The Jacobian is diagonal with entries +-2wN and differs across every wall, so that all "
-        "pieces are maximal regions.",
+        "The Jacobian is diagonal with entries +-2wN and changes across every wall, so all pieces "
+        "are maximal regions.",
         content=lambda n_keys, n_teeth: 2 * n_teeth * n_keys,
         check=_check_jacobians,
         corrupted=lambda n_keys, n_teeth: n_teeth * n_keys,

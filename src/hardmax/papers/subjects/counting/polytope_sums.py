@@ -1,4 +1,4 @@
-r"""Families of heads, and what is exactly true of the sums of their hulls and of their cells."""
+r"""Families of heads, and exact facts about the sums of their hulls and about their cells."""
 
 from collections.abc import Sequence
 from functools import cache
@@ -21,13 +21,13 @@ def n_vertices(heads: Sequence[FloatArray]) -> int:
 
 @cache
 def most_vertices(n_keys: int, n_heads: int, dim: int) -> int:
-    """Count the vertices of the sum of extremal points: no heads of these sizes have more."""
+    """Count the vertices of the sum of extremal points; no heads of these sizes have more."""
     return n_vertices(extremal_points(n_keys, n_heads, dim))
 
 
 @cache
 def extremal_cells(n_keys: int, n_heads: int, dim: int, bias: Bias) -> int:
-    """Count the routing cells of extremal heads: no layer of these sizes has more."""
+    """Count the routing cells of extremal heads; no layer of these sizes has more."""
     heads = extremal_heads(n_keys, n_heads, dim, bias=bias)
     return common_refinement([head.forms for head in heads]).count
 
@@ -35,7 +35,7 @@ def extremal_cells(n_keys: int, n_heads: int, dim: int, bias: Bias) -> int:
 def tilted_parabolas(n_keys: int, n_heads: int, dim: int, seed: int = 0) -> list[FloatArray]:
     r"""Return $\{(t_i u_h, -t_i^2 + \epsilon_h t_i)\}_i$ with random $u_h$ and $\epsilon_h$.
 
-    The points are dyadic, so nothing about them is rounded.
+    The points are dyadic, so they are not rounded.
     """
     rng = np.random.default_rng(seed)
     t = np.arange(n_keys) - (n_keys - 1) / 2
@@ -58,7 +58,7 @@ def independent_heads(n_keys: int, n_heads: int, head_dim: int) -> list[FloatArr
 
 
 def climbed_vertices(n_keys: int, n_heads: int, dim: int, n_steps: int) -> int:
-    """Return the most vertices found from random keys by moving one at a time, never downhill."""
+    """Return the most vertices found by moving one random key at a time, never downhill."""
     rng = np.random.default_rng(n_keys + 10 * n_heads + 100 * dim)
     heads = rng.normal(size=(n_heads, n_keys, dim))
     best = n_vertices(list(heads))
@@ -88,10 +88,10 @@ def overlay_identity(heads: Sequence[FloatArray]) -> int:
 
 
 def in_general_position(heads: Sequence[FloatArray]) -> bool:
-    """Decide for integer points in space whether every face of the sum is a sum in one way only.
+    """Decide for integer points in space whether every face of the sum is a sum in only one way.
 
-    That is: no four points of a head lie in a plane, no plane through three of them is parallel to
-    an edge of another head, and no three edges of three heads are parallel to one plane.
+    Equivalently: no four points of a head lie in a plane, no plane through three of them is
+    parallel to an edge of another head, and no three edges of three heads are parallel to a plane.
     """
     points = [head.astype(np.int64) for head in heads]
     edges = [np.array([b - a for a, b in combinations(p, 2)]) for p in points]

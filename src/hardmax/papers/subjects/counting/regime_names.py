@@ -1,4 +1,4 @@
-"""The saturated regime of [SL26]: which numbers of heads the word stands for."""
+"""The saturated regime of [SL26]: the numbers of heads that the term refers to."""
 
 from collections.abc import Callable
 from itertools import product
@@ -9,7 +9,7 @@ from hardmax.papers.claims import Claim, Finding, Trial
 from hardmax.papers.subjects.counting.growth import polynomial_degree
 
 Regimes = tuple[tuple[str, Callable[[int, int], bool]], ...]
-"""For each statement, whether H heads in dimension d are called saturated there."""
+"""For each statement, whether it calls H heads in dimension d saturated."""
 
 AS_PRINTED: Regimes = (
     ("Theorem V.2", lambda n_heads, dim: n_heads > dim),
@@ -37,11 +37,12 @@ def _check_one_meaning(regimes: Regimes) -> Finding:
     wrong = [t.instance for t in trials if not t.holds]
     return Finding(
         tuple(trials),
-        "With one more head the exponent of N stays the same exactly if H >= d (degrees of the "
-        f"largest number of cells, for d <= 3 and H <= 4). Of {len(trials)} settings the "
-        f"statements disagree or miss this in {len(wrong)}{': ' * bool(wrong)}{'; '.join(wrong)}.",
-        "Saturated should mean H >= d throughout, as in Theorem V.5 and Corollary V.9; Theorem V.2 "
-        "counts H = d as standard.",
+        "With one more head, the exponent of N stays the same exactly if H >= d (degrees of the "
+        f"largest number of cells, for d <= 3 and H <= 4). In {len(wrong)} of {len(trials)} "
+        "settings, the statements disagree with each other or with this "
+        f"condition{': ' * bool(wrong)}{'; '.join(wrong)}.",
+        "Saturated should mean H >= d throughout, as in Theorem V.5 and Corollary V.9; Theorem "
+        "V.2 counts H = d as standard.",
     )
 
 
@@ -51,8 +52,10 @@ CLAIMS: tuple[Claim[Any], ...] = (
         source="SL26",
         where="Theorem V.2 against Theorem V.5 and Corollary V.9, section V",
         kind="definition",
-        statement="The saturated regime is one and the same range of the number of heads: H > d "
-        "in Theorem V.2, H >= d in Theorem V.5 and Corollary V.9.",
+        statement=(
+            "The saturated regime is the same range of the number of heads throughout: H > d in "
+            "Theorem V.2, H >= d in Theorem V.5 and Corollary V.9."
+        ),
         content=AS_PRINTED,
         check=_check_one_meaning,
         repaired=FROM_D_ON,

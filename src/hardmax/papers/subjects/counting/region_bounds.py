@@ -1,7 +1,7 @@
-r"""Theorem V.5 and Remark V.6 of [SL26]: how many regions a transformer can have at most.
+r"""Theorem V.5 and Remark V.6 of [SL26]: the largest number of regions of a transformer.
 
-The model is that of the paper: keys and values are fixed, $x \in \mathbb R^d$ is the query token.
-Cells are counted exactly (`enumerate_regions`, `common_refinement`).
+The model is that of the paper: keys and values are fixed, and $x \in \mathbb R^d$ is the query
+token. Cells are counted exactly (`enumerate_regions`, `common_refinement`).
 """
 
 from collections.abc import Callable
@@ -60,20 +60,21 @@ def random_transformer(
 
 
 LayerBound = Callable[[int, int, int, int, int], int]
-"""From N, H, d, d_ff and L to a bound on the cells."""
+"""A bound on the number of cells as a function of N, H, d, d_ff and L."""
 
 
 def with_stated_vertices(n: int, h: int, d: int, d_ff: int, depth: int) -> int:
-    """Return (V R)^L with the vertices V that Theorem V.2 states and R hyperplane cells."""
+    """Return (V R)^L with the vertices V of Theorem V.2 and R hyperplane cells."""
     return int((paper.theorem_v2(n, h, d) * zaslavsky(d_ff, d)) ** depth)
 
 
 def circle_transformer(d_ff: int, depth: int) -> HardTransformer:
     """Return blocks of one head with six keys of norm 5, whose values draw each cell to the origin.
 
-    Key j wins around itself, so its cell moved by -t k_j contains a disc about the origin, of a
-    radius in proportion to t. All cells of what follows meet in that disc if t falls from block to
-    block: the cells of the next fan, moved by less, and the hyperplanes of the units.
+    Key j wins around itself, so its cell, translated by -t k_j, contains a disc about the origin
+    with a radius proportional to t. If t decreases from block to block, all cells of the later
+    blocks meet in that disc: the cells of the next fan, which are translated by less, and the
+    hyperplanes of the units.
     """
     keys = np.array([[5.0, 0], [3, 4], [-4, 3], [0, -5], [-3, -4], [4, 3]])
     units = None
@@ -125,9 +126,9 @@ def _check_product(bound: LayerBound) -> Finding:
     pairs = ", ".join(f"{t.numbers['true']} <= {t.numbers['claimed']}" for t in trials)
     return Finding(
         tuple(trials),
-        f"Cells, and the bound with V = N^H for H <= d, as Theorem V.2 has it: {pairs}. Attained "
-        "for H < d (heads alone at every depth tried, one block with units); for H = d the sum of "
-        "the polytopes never has N^d vertices.",
+        f"Numbers of cells, and the bound with V = N^H for H <= d, as in Theorem V.2: {pairs}. "
+        "The bound is attained for H < d (by heads alone at every depth tried, and by one block "
+        "with units). For H = d, the sum of the polytopes never has N^d vertices.",
         "(A_0 R(d_ff, d))^L with the exact maximum A_0 = sum_{j<d} binom(H,j) (N-1)^j + "
         "binom(H-1,d-1) in place of V.",
     )
@@ -157,8 +158,9 @@ def _check_product_with_bias(bound: LayerBound) -> Finding:
     pairs = ", ".join(f"{t.numbers['true']} <= {t.numbers['claimed']}" for t in trials)
     return Finding(
         tuple(trials),
-        f"Cells with a query bias, H = d, and the bound with V = N^H: {pairs}. With the bias that "
-        "the construction of Theorem V.7 has, N^H is the exact maximum for H <= d, and attained.",
+        f"Numbers of cells with a query bias and H = d, and the bound with V = N^H: {pairs}. With "
+        "the bias used in the construction of Theorem V.7, N^H is the exact maximum for H <= d, "
+        "and it is attained.",
     )
 
 
@@ -187,8 +189,8 @@ def _check_exponent(exponent: Callable[[int, int, int, str], int]) -> Finding:
     )
     return Finding(
         tuple(trials),
-        "With a query bias the exponent is attained. Without bias, as Appendix E has the scores, "
-        f"the largest counts grow with a smaller exponent: {degrees}.",
+        "With a query bias, the exponent is attained. Without bias, as in the scores of Appendix "
+        f"E, the largest counts grow with a smaller exponent: {degrees}.",
         "The exponent is L min(H, d) with bias and L min(H, d-1) without.",
     )
 
@@ -220,11 +222,12 @@ def _check_substitution(vertices: Callable[[int, int, int, Bias], int]) -> Findi
     degrees = ", ".join(notes)
     return Finding(
         tuple(trials),
-        f"For H > d the vertex number of Theorem V.2 has too small a degree in N: {degrees}. "
-        "With it Theorem V.5 would contradict Theorem V.7, because a further head never lowers "
-        "the count.",
-        "For H > d the layer has up to sum_{j<d} binom(H,j) (N-1)^j + binom(H-1,d-1) cells, of the "
-        "order (NH)^(d-1); with a query bias sum_{j<=d} binom(H,j) (N-1)^j, of the order (NH)^d.",
+        "For H > d, the number of vertices in Theorem V.2 has too small a degree in N: the true "
+        f"degrees and those of the theorem are {degrees}. With this number, Theorem V.5 would "
+        "contradict Theorem V.7, because another head never lowers the count.",
+        "For H > d, the layer has up to sum_{j<d} binom(H,j) (N-1)^j + binom(H-1,d-1) cells, of "
+        "the order (NH)^(d-1); with a query bias, up to sum_{j<=d} binom(H,j) (N-1)^j, of the "
+        "order (NH)^d.",
     )
 
 
@@ -240,15 +243,15 @@ def _check_naive_degree(degree: Callable[[int, str], int]) -> Finding:
     )
     return Finding(
         tuple(trials),
-        "The naive count of all walls has degree 2d in N only with bias; without, all walls pass "
-        f"through the origin and the degree is {degrees}.",
-        "(H N^2)^(d-1) without bias, (H N^2)^d with.",
+        "The naive count of all walls has degree 2d in N only with bias. Without bias, all walls "
+        f"pass through the origin, and the degree is {degrees}.",
+        "(H N^2)^(d-1) without bias, (H N^2)^d with bias.",
     )
 
 
 @cache
 def _ordering_cells(n_keys: int, dim: int, bias: str) -> int:
-    """Count the cells of all walls between two keys: the orders in which keys can be ranked."""
+    """Count the cells of all walls between two keys, that is, the possible rankings of the keys."""
     keys = integer_keys(31 * dim + n_keys, n_keys, dim, 9999)
     offsets = integer_keys(17 * n_keys, n_keys, 1, 9999)[:, 0] if bias != "none" else None
     forms = forms_of_keys(keys, offsets)
@@ -268,8 +271,8 @@ def _check_ghosts(bound: Callable[[int], int]) -> Finding:
     pairs = ", ".join(f"{t.numbers['true']} of {t.numbers['all_orders']}" for t in trials)
     return Finding(
         tuple(trials),
-        f"Winners against orders of all keys: {pairs}. Walls between keys of which neither wins "
-        "do not count.",
+        f"Numbers of winners, and of rankings of all keys: {pairs}. Walls between two keys where "
+        "neither wins do not count.",
     )
 
 
@@ -279,9 +282,9 @@ CLAIMS: tuple[Claim[Any], ...] = (
         "SL26",
         "Theorem V.5, section V-B",
         "theorem",
-        "A network of depth L has at most (V R)^L regions, V the vertices of a layer's Newton "
-        "polytope as Theorem V.2 gives them, N^H for H <= d, and R the cells of its feed-forward "
-        "hyperplanes. As stated, without biases.",
+        "A network of depth L has at most (V R)^L regions, where V is the number of vertices of a "
+        "layer's Newton polytope as given in Theorem V.2, N^H for H <= d, and R is the number of "
+        "cells of its feed-forward hyperplanes. As stated, without biases.",
         content=with_stated_vertices,
         check=_check_product,
         corrupted=lambda n, h, d, d_ff, depth: depth * with_stated_vertices(n, h, d, d_ff, 1),
@@ -294,7 +297,7 @@ CLAIMS: tuple[Claim[Any], ...] = (
         "SL26",
         "Theorem V.5, last display, section V-B",
         "theorem",
-        "For H >= d the number of regions is at most of the order N^(dL).",
+        "For H >= d, the number of regions is at most of the order N^(dL).",
         content=lambda n_heads, dim, depth, bias: min(n_heads, dim) * depth,
         check=_check_exponent,
         corrupted=lambda n_heads, dim, depth, bias: (min(n_heads, dim) - 1) * depth,
@@ -305,7 +308,7 @@ CLAIMS: tuple[Claim[Any], ...] = (
         "SL26",
         "Theorem V.5 with V_multi as in Theorem V.2, section V-B",
         "theorem",
-        "For H > d the factor of a layer is the vertex number that Theorem V.2 gives, "
+        "For H > d, the factor of a layer is the number of vertices in Theorem V.2, "
         "(NH)^floor(d/2).",
         content=lambda n, h, d, bias: paper.theorem_v2(n, h, d),
         check=_check_substitution,
@@ -316,7 +319,7 @@ CLAIMS: tuple[Claim[Any], ...] = (
         "SL26",
         "Theorem V.5, section V-B",
         "theorem",
-        "The bound of V.5a with a query bias, which Theorem V.7 needs, H <= d.",
+        "The bound of V.5a with a query bias, which Theorem V.7 needs, for H <= d.",
         content=with_stated_vertices,
         check=_check_product_with_bias,
         corrupted=lambda n, h, d, d_ff, depth: depth * with_stated_vertices(n, h, d, d_ff, 1),
@@ -326,8 +329,8 @@ CLAIMS: tuple[Claim[Any], ...] = (
         "SL26",
         "Remark V.6, section V-B",
         "remark",
-        "Counting all pairs of keys as hyperplanes would give of the order of (H N^2)^d cells for "
-        "a layer.",
+        "If all pairs of keys are counted as hyperplanes, a layer has of the order of (H N^2)^d "
+        "cells.",
         content=lambda dim, bias: 2 * dim,
         check=_check_naive_degree,
         corrupted=lambda dim, bias: 2 * dim - 3,
@@ -338,7 +341,7 @@ CLAIMS: tuple[Claim[Any], ...] = (
         "SL26",
         "Remark V.6 and section V-B",
         "remark",
-        "One head has at most N cells: regions in which only the order of losing keys differs do "
+        "One head has at most N cells: regions that differ only in the order of losing keys do "
         "not count.",
         content=lambda n_keys: n_keys,
         check=_check_ghosts,

@@ -17,17 +17,17 @@ from hardmax.papers.subjects.counting.key_exponents import (
 from hardmax.typing import FloatArray, IntArray
 
 UNCLAIMED = -1
-"""Stands for a route that a content leaves open."""
+"""Marks a route about which a content makes no claim."""
 
 
 @dataclass(frozen=True, eq=False)
 class Layers:
-    """A soft model of two heads, run beside the hard one.
+    """A soft model of two heads, evaluated alongside the hard one.
 
     Attributes:
         heads: The two heads.
-        hard: The input of each in the hard model, shape `(n_points, d)`.
-        soft: The input of each in the soft one.
+        hard: The input of each head in the hard model, shape `(n_points, d)`.
+        soft: The input of each head in the soft model.
         tau: The temperature.
     """
 
@@ -38,7 +38,7 @@ class Layers:
 
 
 Route = Callable[[Layers, int], IntArray]
-"""From a model and the number of a head to the route it is said to take in the soft model."""
+"""For a model and the number of a head: the route the head is claimed to take in the soft model."""
 
 
 def _as_hard(layers: Layers, head: int) -> IntArray:
@@ -46,10 +46,10 @@ def _as_hard(layers: Layers, head: int) -> IntArray:
 
 
 def _as_hard_if_safe(layers: Layers, head: int) -> IntArray:
-    """Claim the hard route where its gap exceeds what the soft error can take off it.
+    """Claim the hard route where its gap exceeds the largest change that the soft error can cause.
 
-    The score of key j moves by <a_j, error>, so the gap over key i by at most |a_j - a_i|_1 times
-    the largest entry of the error.
+    The score of key j moves by <a_j, error>, so the gap over key i changes by at most
+    |a_j - a_i|_1 times the largest entry of the error.
     """
     forms, points = layers.heads[head].forms, layers.hard[head]
     error = np.abs(layers.soft[head] - points).max(axis=1)
@@ -85,10 +85,11 @@ def _check_persistence(route: Route) -> Finding:
             notes.append(f"{same} of {kept} ({where})")
     return Finding(
         tuple(trials),
-        "N = 16, d = d_k = 8, Gaussian weights, 400 inputs: routes of the soft model that are as "
+        "N = 16, d = d_k = 8, Gaussian weights, 400 inputs. Routes of the soft model that are as "
         f"claimed: {', '.join(notes)}.",
-        "One layer's argmax partition is the same at every temperature; behind it the route of the "
-        "hard model is kept where its gap exceeds the soft error of the layers before.",
+        "The argmax partition of one layer is the same at every temperature. In later layers, the "
+        "route of the hard model is kept where its gap exceeds the soft error of the earlier "
+        "layers.",
     )
 
 
@@ -109,7 +110,7 @@ CLAIMS: tuple[Claim[Any], ...] = (
         source="SL26",
         where="Section VIII",
         kind="conclusion",
-        statement="The same with a query bias.",
+        statement="The claim of VIII.1a for heads with a query bias.",
         content=claimed_exponent,
         check=lambda exponent: check_with_bias(exponent, saturated=False),
         corrupted=lambda setting: setting.dim * setting.depth + 1,

@@ -28,7 +28,7 @@ from hardmax.verify.checking import verify_certificate
 
 @dataclass(frozen=True)
 class Emergence:
-    """What is said to change as the temperature falls: who wins, and how mixed the output is."""
+    """Claimed changes as the temperature falls: in the winners, and in the mixed output."""
 
     winners_change: bool
     output_sharpens: bool
@@ -61,12 +61,13 @@ def _check_emerging(content: Emergence) -> Finding:
     seen = len({tops[0] for tops in winners if len(tops) == 1})
     return Finding(
         tuple(trials),
-        f"{seen} of 5 keys win somewhere at tau = 0.001, and the same ones at tau = 1: "
+        f"At tau = 0.001, {seen} of 5 keys win somewhere, and at tau = 1 the same ones do: "
         f"{trials[0].numbers['winners_changed']} of {len(queries)} queries change their winner, "
-        f"while its weight grows at {trials[1].numbers['sharper']} of {trials[1].numbers['of']}. "
-        "Colours blend less as the temperature falls; no boundary of the routing moves or emerges.",
-        "Of the output: it sharpens. The key of largest weight does not depend on tau: one head's "
-        "argmax partition is the power diagram at every temperature.",
+        f"while the weight of the winner grows at {trials[1].numbers['sharper']} of "
+        f"{trials[1].numbers['of']}. Colours blend less as the temperature falls; no boundary of "
+        "the routing moves or emerges.",
+        "True of the output, which sharpens. The key of largest weight does not depend on tau: "
+        "the argmax partition of one head is the power diagram at every temperature.",
     )
 
 
@@ -77,14 +78,14 @@ def _rival_mass(scores: FloatArray, best: int, tau: float) -> Any:
 
 
 def _largest(weights: list[Any]) -> tuple[int, ...]:
-    """Return the keys whose weight no other one certainly exceeds."""
+    """Return the keys whose weight is not certainly exceeded by another."""
     return tuple(j for j, w in enumerate(weights) if not any(bool(w < v) for v in weights))
 
 
 def _check_collapse(allowed: Callable[[int, Any], Any]) -> Finding:
-    """The largest error of the output at tau = 0.001, from N and the margin over tau.
+    """The largest error of the output at tau = 0.001, as a function of N and the margin over tau.
 
-    Values are unit vectors, so the output is the vector of weights, and 1 - p is its error.
+    Values are unit vectors, so the output is the vector of weights, and its error is 1 - p.
     """
     tau, trials = Fraction(1, 1000), []
     with precisely():
@@ -105,16 +106,17 @@ def _check_collapse(allowed: Callable[[int, Any], Any]) -> Finding:
     listed = ", ".join(f"{t.numbers['error']:.2g}" for t in trials)
     return Finding(
         tuple(trials),
-        f"Largest distance of the output from that of the winner: {listed} at margins 0.05, 0.05, "
-        "0.02, 0.001, 0.001 and 0, for 2, 5, 5, 2, 5 and 5 keys.",
-        "Off the walls: within (N-1)r/(1 + (N-1)r), r = e^(-margin/tau), times the distance of the "
-        "values. In a band of width about tau at the walls it stays soft.",
+        f"Largest distance of the output from the value of the winner: {listed} at margins 0.05, "
+        "0.05, 0.02, 0.001, 0.001 and 0, for 2, 5, 5, 2, 5 and 5 keys.",
+        "Away from the walls, the output is within (N-1)r/(1 + (N-1)r), r = e^(-margin/tau), "
+        "times the distance of the values. In a band of width about tau at the walls it stays "
+        "soft.",
     )
 
 
 @dataclass(frozen=True)
 class SignatureClaim:
-    """How the number of signatures is said to relate to the number of linear regions."""
+    """The claimed relation between the number of signatures and the number of linear regions."""
 
     relation: Callable[[int, int], bool]
     words: str
@@ -154,14 +156,14 @@ def _check_signatures(content: SignatureClaim) -> Finding:
     return Finding(
         tuple(trials),
         f"Counted exactly: {listed}.",
-        "Signatures are cells: their number bounds the linear regions from above, and sampled "
-        "signatures bound only the number of cells from below.",
+        "Signatures are cells: their number is an upper bound on the number of linear regions, "
+        "and sampled signatures give only a lower bound on the number of cells.",
     )
 
 
 @dataclass(frozen=True)
 class DepthExperiment:
-    """What must be known to repeat the sampled counts: None where the paper does not say."""
+    """The data needed to repeat the sampled counts; None where the paper does not give them."""
 
     d_ff: int | None
     n_heads: int | None
@@ -208,8 +210,9 @@ def _check_depth_experiment(content: DepthExperiment) -> Finding:
     listed = ", ".join(f"{slope:.2f} ({name})" for name, slope in slopes.items())
     return Finding(
         (trial,),
-        "There is no uniform distribution on R^2, and box, d_ff, H, biases and variances are not "
-        f"given. The slope depends on them; exact counts of random models give {listed}.",
+        "There is no uniform distribution on R^2, and the paper does not give the box, d_ff, H, "
+        "biases or variances. The slope depends on them; exact counts of random models give "
+        f"{listed}.",
     )
 
 
@@ -233,7 +236,7 @@ def one_unit_for_each_edge(graph: Graph) -> FloatArray:
 
 
 def _acyclic_orientations(graph: Graph) -> int:
-    """Count the orientations of the edges without a directed cycle, by trying all."""
+    """Count the orientations of the edges without a directed cycle, by exhaustive search."""
     count = 0
     for flips in product((False, True), repeat=len(graph)):
         arcs = {(j, i) if flip else (i, j) for flip, (i, j) in zip(flips, graph, strict=True)}
@@ -246,7 +249,7 @@ def _acyclic_orientations(graph: Graph) -> int:
 
 
 def _check_hardness(reduction: Callable[[Graph], FloatArray]) -> Finding:
-    """Turn a problem that is known to be #P-hard into the counting of regions."""
+    """Reduce a problem that is known to be #P-hard to the counting of regions."""
     trials = []
     for name, graph in _GRAPHS.items():
         weight = reduction(graph)
@@ -259,8 +262,8 @@ def _check_hardness(reduction: Callable[[Graph], FloatArray]) -> Finding:
     return Finding(
         tuple(trials),
         "One hidden layer with a unit relu(x_i - x_j) for each edge of a graph has as many cells "
-        f"as the graph has acyclic orientations ({listed} for five graphs, by trying all), and to "
-        "count these is #P-hard [Lin86]. The dimension is the number of nodes, and grows.",
+        f"as the graph has acyclic orientations ({listed} for five graphs, by exhaustive search), "
+        "and counting these is #P-hard [Lin86]. The dimension is the number of nodes, which grows.",
     )
 
 
@@ -285,11 +288,11 @@ def _check_intractable(claimed: bool) -> Finding:
         trials.append(Trial(f"N = {n}, L = 2, d = 2", done != claimed, numbers=numbers))
     return Finding(
         tuple(trials),
-        "All cells of random models of this size on the whole plane, counted with a certificate "
-        f"that was verified in integers: {trials[0].numbers['cells']} and "
-        f"{trials[1].numbers['cells']} cells. Hardness in growing dimension (VII.1a) says nothing "
-        "about the plane.",
-        "In d = 2 models of this size are enumerated exactly, with a certificate.",
+        "The cells of random models of this size on the whole plane, all counted with a "
+        f"certificate that was verified in integers: {trials[0].numbers['cells']} and "
+        f"{trials[1].numbers['cells']} cells. Hardness in growing dimension (VII.1a) has no "
+        "consequence for the plane.",
+        "For d = 2, models of this size are enumerated exactly, with a certificate.",
     )
 
 
@@ -317,15 +320,15 @@ def _check_growth_in_heads(increases: Callable[[list[float]], bool]) -> Finding:
     trials.append(Trial("log-log slopes", increases(slopes), numbers={"slopes": slopes}))
     return Finding(
         tuple(trials),
-        f"Gaussian keys, d = 4, exact: mean vertices at N = 7 are "
-        f"{', '.join(f'{v:.0f}' for v in table[7])} for H = 1, 2, 3 and the slopes "
+        "For Gaussian keys and d = 4, counted exactly, the mean numbers of vertices at N = 7 are "
+        f"{', '.join(f'{v:.0f}' for v in table[7])} for H = 1, 2, 3, and the slopes are "
         f"{', '.join(f'{s:.2f}' for s in slopes)}.",
     )
 
 
 @dataclass(frozen=True)
 class SumFromSummands:
-    """A number of vertices of a Minkowski sum, foretold from those of the summands."""
+    """The number of vertices of a Minkowski sum, predicted from those of the summands."""
 
     count: Callable[[list[int]], int]
     is_equality: bool = True
@@ -351,11 +354,11 @@ def _check_interior_points(content: SumFromSummands) -> Finding:
     gaussian = trials[-2].numbers["vertices_of_summands"]
     return Finding(
         tuple(trials),
-        "d = 4, N = 5, H = 3: no Gaussian point is interior (vertices of the summands "
+        "For d = 4, N = 5 and H = 3, no Gaussian point is interior (vertices of the summands: "
         f"{gaussian}), yet the sum has {np.mean(means):.0f} vertices on average, not "
-        f"{prod(gaussian)}. Vertices are lost because normal cones of different heads do not all "
-        "meet; interior points are a second, later reason.",
-        "The product of the numbers of vertices is an upper bound, and attained by some heads.",
+        f"{prod(gaussian)}. Vertices are lost because the normal cones of different heads do not "
+        "all meet; interior points are a second, later reason.",
+        "The product of the numbers of vertices is an upper bound, which some heads attain.",
     )
 
 
@@ -388,8 +391,8 @@ def _check_hull(count: Callable[[FloatArray], int]) -> Finding:
         "Vertices found / true: "
         + ", ".join(f"{t.numbers['found']}/{t.numbers['true']} ({t.instance})" for t in trials)
         + ".",
-        "Floating-point QuickHull is right for points in clearly general position; exact counts "
-        "need exact predicates.",
+        "Floating-point QuickHull is right for points that are clearly in general position; exact "
+        "counts need exact predicates.",
     )
 
 
@@ -409,7 +412,10 @@ CLAIMS: tuple[Claim[Any], ...] = (
         source="SL26",
         where="Section VII-A, setup of Figure 6(a)",
         kind="text",
-        statement="Hence it is out of reach for d = 2, L <= 2, N <= 5, where sampling must do.",
+        statement=(
+            "Hence exact enumeration is out of reach for d = 2, L <= 2, N <= 5, where sampling is "
+            "necessary."
+        ),
         content=True,
         check=_check_intractable,
         repaired=False,
@@ -430,8 +436,10 @@ CLAIMS: tuple[Claim[Any], ...] = (
         source="SL26",
         where="Caption of Figure 5; section VII-B",
         kind="figure",
-        statement="At tau = 1 subordinate keys are suppressed; hidden routing regions emerge as "
-        "tau -> 0.",
+        statement=(
+            "At tau = 1, subordinate keys are suppressed; hidden routing regions emerge as tau -> "
+            "0."
+        ),
         content=Emergence(winners_change=True, output_sharpens=True),
         check=_check_emerging,
         corrupted=Emergence(winners_change=True, output_sharpens=False),
@@ -442,13 +450,19 @@ CLAIMS: tuple[Claim[Any], ...] = (
         source="SL26",
         where="Caption of Figure 5; section VII-B",
         kind="figure",
-        statement="At tau = 0.001 the output is piecewise constant on cells with linear walls "
-        "(within 1/1000 of the value of the winner).",
+        statement=(
+            "At tau = 0.001, the output is piecewise constant on cells with linear walls (within "
+            "1/1000 of the value of the winner)."
+        ),
         content=lambda n, ratio: ball(Fraction(1, 1000)),
         check=_check_collapse,
         corrupted=lambda n, ratio: ball(0),
         repaired=lambda n, ratio: (n - 1) * (-ratio).exp() / (1 + (n - 1) * (-ratio).exp()),
-        unmoved={"content": "`constant` draws a line at 1/1000 that no error tried lies close to"},
+        unmoved={
+            "content": (
+                "`constant` means within 1/1000 here; no error tried lies close to that limit"
+            )
+        },
     ),
     Claim(
         id="Fig6a.1",
@@ -459,15 +473,20 @@ CLAIMS: tuple[Claim[Any], ...] = (
         "regions.",
         content=SignatureClaim(lambda signatures, regions: signatures <= regions, "at most"),
         check=_check_signatures,
-        repaired=SignatureClaim(lambda signatures, regions: signatures >= regions, "at least"),
+        repaired=SignatureClaim(
+            lambda signatures, regions: signatures >= regions,
+            ("The number of distinct signatures is a lower bound on the number of linear regions."),
+        ),
     ),
     Claim(
         id="Fig6a.2",
         source="SL26",
         where="Figure 6(a); section VII-C",
         kind="figure",
-        statement="With samples uniform in R^2 the log-log slope at depth 1 is about 0.13, and "
-        "larger at depth 2 from N = 4 on.",
+        statement=(
+            "With samples uniform in R^2, the log-log slope at depth 1 is about 0.13, and the "
+            "slope at depth 2 is larger from N = 4 on."
+        ),
         content=DepthExperiment(None, None, None),
         check=_check_depth_experiment,
         corrupted=DepthExperiment(4, 1, 3.0, slope=2.0),
@@ -477,7 +496,10 @@ CLAIMS: tuple[Claim[Any], ...] = (
         source="SL26",
         where="Caption of Figure 6(b); section VII-C",
         kind="figure",
-        statement="Vertex counts and log-log slopes of the Minkowski sum increase with H.",
+        statement=(
+            "The numbers of vertices of the Minkowski sum, and their log-log slopes, increase "
+            "with H."
+        ),
         content=lambda row: all(a < b for a, b in pairwise(row)),
         check=_check_growth_in_heads,
         corrupted=lambda row: all(a > b for a, b in pairwise(row)),
@@ -487,8 +509,10 @@ CLAIMS: tuple[Claim[Any], ...] = (
         source="SL26",
         where="Section VII-C, on Figure 6(b)",
         kind="figure",
-        statement="Counts fall below N^H only because interior points of the clouds are no "
-        "vertices: with vertices only, the product would be reached.",
+        statement=(
+            "Counts fall below N^H only because interior points of the clouds are not vertices; "
+            "if all points were vertices, the product would be reached."
+        ),
         content=SumFromSummands(prod),
         check=_check_interior_points,
         repaired=SumFromSummands(prod, is_equality=False),

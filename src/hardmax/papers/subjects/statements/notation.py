@@ -15,7 +15,7 @@ from hardmax.typing import FloatArray
 
 
 def _check_composite_key(claimed: Callable[[FloatArray, FloatArray], FloatArray]) -> Finding:
-    """With q = x W_Q the score is <x W_Q, k>: for which a is it <x, a>?"""
+    """With q = x W_Q the score is <x W_Q, k>; find the vector a for which it equals <x, a>."""
     trials = []
     for d, d_k in ((3, 3), (4, 2)):
         weight, key = integer_keys(d, d, d_k, 5), integer_keys(9, 1, d_k, 5)[0]
@@ -29,15 +29,15 @@ def _check_composite_key(claimed: Callable[[FloatArray, FloatArray], FloatArray]
         trials.append(Trial(f"d = {d}, d_k = {d_k}", right, numbers={"result": why}))
     return Finding(
         tuple(trials),
-        f"W_Q has d rows and d_k columns. For d = 4, d_k = 2: {trials[1].numbers['result']}; for "
-        f"d = d_k = 3 they fit, and the scores {'agree' if trials[0].holds else 'are others'}.",
-        "a_j = W_Q k_j, a vector of d entries.",
+        f"W_Q has d rows and d_k columns. For d = 4, d_k = 2: {trials[1].numbers['result']}. For "
+        f"d = d_k = 3 they fit, and the scores {'agree' if trials[0].holds else 'differ'}.",
+        "a_j = W_Q k_j, a vector with d entries.",
     )
 
 
 @dataclass(frozen=True)
 class Dictionary:
-    """What becomes of two Newton polytopes, given by points, under tropical sum and product."""
+    """The polytope assigned to a tropical sum or product of two polynomials, given by points."""
 
     of_sum: Callable[[FloatArray, FloatArray], FloatArray]
     of_product: Callable[[FloatArray, FloatArray], FloatArray]
@@ -65,8 +65,8 @@ def _check_dictionary(content: Dictionary) -> Finding:
             trials.append(Trial(f"{word}, pair {seed}", same, numbers={"vertices": len(true)}))
     return Finding(
         tuple(trials),
-        f"Newton polytopes of {len(trials)} tropical sums and products, vertex by vertex: "
-        f"{sum(bool(t.holds) for t in trials)} are as the table says.",
+        f"The Newton polytopes of {len(trials)} tropical sums and products were compared vertex "
+        f"by vertex: {sum(bool(t.holds) for t in trials)} are as in the table.",
     )
 
 
@@ -86,9 +86,11 @@ CLAIMS: tuple[Claim[Any], ...] = (
         source="SL26",
         where="Table II, Appendix A",
         kind="table",
-        statement="Tropical addition is the convex hull and tropical multiplication the Minkowski "
-        "sum of Newton polytopes (the rows on division, residual, denominator and heads are II.1, "
-        "III-E.2, III.5c and III.13).",
+        statement=(
+            "Tropical addition is the convex hull and tropical multiplication the Minkowski sum "
+            "of Newton polytopes (the rows on division, residual, denominator and heads are II.1, "
+            "III-E.2, III.5c and III.13)."
+        ),
         content=Dictionary(_hull_of_union, _minkowski_sum),
         check=_check_dictionary,
         corrupted=Dictionary(_minkowski_sum, _hull_of_union),

@@ -1,7 +1,7 @@
-"""All rows of Table I of [SL26], Appendix A, and the claims that carry what they assert."""
+"""All rows of Table I of [SL26], Appendix A, and the claims that cover their assertions."""
 
 NAME_ONLY = ""
-"""In `ROWS`: the row introduces a name and asserts nothing that could fail."""
+"""In `ROWS`: the row introduces a name and makes no assertion that could fail."""
 
 ROWS: tuple[tuple[str, str], ...] = (
     ("N", "Tab1.1"),
@@ -72,4 +72,4 @@ ROWS: tuple[tuple[str, str], ...] = (
     ("Omega_0, J(x)", "AppF.2"),
     ("sigma_i, beta", "AppF.2"),
 )
-"""The symbols of all rows, in order, and the claim that carries what the row asserts."""
+"""The symbols of all rows, in order, with the claim that covers the assertion of each row."""

@@ -1,4 +1,4 @@
-"""Table I of [SL26], Appendix A: what its rows assert, and whether it holds (see `symbol_rows`)."""
+"""Table I of [SL26], Appendix A: the assertions of its rows, checked (see `symbol_rows`)."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ from hardmax.typing import FloatArray
 
 
 def _check_sites(claimed: Callable[[FloatArray, FloatArray], int]) -> Finding:
-    """Count the sites: distinct points k_j, as Definition IV.1 asks."""
+    """Count the sites: distinct points k_j, as Definition IV.1 requires."""
     tokens = np.array([[1.0, 0.0], [0.0, 1.0], [2.0, 3.0]])
     trials = []
     for name, sequence, weight in (
@@ -40,7 +40,7 @@ def _check_sites(claimed: Callable[[FloatArray, FloatArray], int]) -> Finding:
         "Distinct keys: "
         + "; ".join(f"{t.numbers['true']} for {t.instance}" for t in trials)
         + ". Voronoi sites are distinct by Definition IV.1.",
-        "The number of tokens is the number of sites if no two keys are equal.",
+        "The number of tokens equals the number of sites if no two keys are equal.",
     )
 
 
@@ -75,9 +75,9 @@ def _check_parameters(determining: frozenset[str]) -> Finding:
     listed = "; ".join(f"{t.numbers['largest']} for {t.instance}" for t in trials)
     return Finding(
         tuple(trials),
-        "Largest numbers of cells of two shapes without bias that differ in one size (L = 1, H = "
-        f"2, d = 2, d_ff = 0, N = 3, d_k = 2 otherwise; N = 1 for d_ff): {listed}.",
-        "N(T) depends on N and d_k as well (and on whether the heads have a bias).",
+        "Largest numbers of cells of two shapes without bias that differ in one size (otherwise L "
+        f"= 1, H = 2, d = 2, d_ff = 0, N = 3, d_k = 2; N = 1 for d_ff): {listed}.",
+        "N(T) also depends on N and d_k (and on whether the heads have a bias).",
     )
 
 
@@ -99,7 +99,7 @@ _STANDARD = _LAYERS[1]
 
 
 def _objects(sizes: Sizes) -> dict[str, tuple[int, ...]]:
-    """Build a layer as section III-D defines it, and return the shapes of what it consists of."""
+    """Build a layer as section III-D defines it, and return the shapes of its components."""
     x = integer_keys(1, sizes.n, sizes.d, 5)
     query, key = (integer_keys(i, sizes.d, sizes.d_k, 5) for i in (2, 3))
     value = integer_keys(4, sizes.d, sizes.d_v, 5)
@@ -157,7 +157,7 @@ SPACES: Spaces = (
 
 
 def _spaces_check(met: Callable[[Sizes], bool], corrected: str = "") -> Callable[[Spaces], Finding]:
-    """Return a check of spaces against built layers; `met` is the condition that saves them."""
+    """Return a check of spaces against constructed layers; `met` is the condition for agreement."""
 
     def check(spaces: Spaces) -> Finding:
         trials = []
@@ -181,7 +181,8 @@ def _spaces_check(met: Callable[[Sizes], bool], corrected: str = "") -> Callable
         )
         return Finding(
             tuple(trials),
-            f"{len(spaces)} symbols compared with {len(trials)} layers built as in section III-D; "
+            f"The shapes of {len(spaces)} symbols were compared with {len(trials)} layers "
+            "constructed as in section III-D; "
             + (f"they disagree for {words}." if failing else "all shapes agree."),
             corrected,
         )
@@ -202,10 +203,10 @@ def _check_lifted_domain(can_be_lifted: Callable[[Fraction], bool]) -> Finding:
         tuple(trials),
         "A real lifted value with exp(lifted/tau) = v exists for "
         + ", ".join(str(t.instance) for t in trials if t.numbers["true"])
-        + " and for none of "
+        + ", but not for "
         + ", ".join(str(t.instance) for t in trials if not t.numbers["true"])
-        + ". The row of v_jc gives all real numbers as its space.",
-        "v_jc > 0, as Definition III.10 says; values of transformers have both signs.",
+        + ". The row of v_jc gives the real numbers as its space.",
+        "v_jc > 0, as in Definition III.10; values of transformers can have either sign.",
     )
 
 
@@ -239,18 +240,18 @@ def _check_smoothness(claimed: Member) -> Finding:
         trials.append(equal_trial(name, bent, claimed(polynomial, point), condition=condition))
     return Finding(
         tuple(trials),
-        "The maximum is attained by two terms but smooth at: "
+        "The maximum is attained by two terms but is smooth at: "
         + ", ".join(t.instance for t in trials if t.numbers["claimed"] and not t.numbers["true"])
         + ". Equal keys of one head are such terms.",
-        "The locus of non-smoothness if the exponents are distinct; in general the points where "
-        "two different exponents attain the maximum.",
+        "It is the locus of non-smoothness if the exponents are distinct; in general, the points "
+        "where two different exponents attain the maximum.",
     )
 
 
 def _slope_towards(
     polynomial: TropicalPolynomial, point: FloatArray, step: FloatArray
 ) -> list[Fraction]:
-    """Return the one-sided derivatives along `step` and against it, near enough to be exact."""
+    """Return the one-sided derivatives along `step` and against it, close enough to be exact."""
     small = 2.0**-20
     points = np.array([point, point + small * step, point - small * step])
     here, *there = np.asarray(polynomial.exact_values(points))
@@ -260,7 +261,7 @@ def _slope_towards(
 def _cells_of_lines(rows: list[list[int]]) -> int:
     """Count the cells of lines a x + b y + c = 0 by Euler's formula, in fractions.
 
-    There are 1 + n cells, and one more for every further line through a point of intersection.
+    There are 1 + n cells, plus one for each further line through a point of intersection.
     """
     through: dict[tuple[Fraction, Fraction], set[int]] = {}
     for (i, (a, b, c)), (j, (d, e, f)) in combinations(enumerate(rows), 2):
@@ -286,13 +287,13 @@ def _check_any_hyperplanes(claimed: Callable[[list[list[int]]], int]) -> Finding
     return Finding(
         tuple(trials),
         "Counted: " + "; ".join(f"{t.numbers['true']} for {t.instance}" for t in trials) + ".",
-        "R(n, d) for hyperplanes in general position; for lines in any position 1 + n, and one "
-        "more for every further line through a point of intersection.",
+        "R(n, d) for hyperplanes in general position. Lines in any position have 1 + n cells, "
+        "plus one for each further line through a point of intersection.",
     )
 
 
 def _check_points(claimed: Callable[[int, int], Fraction]) -> Finding:
-    """The points lie in [0, 1], and halfway between neighbours are the walls j/N."""
+    """The points lie in [0, 1], and the walls j/N are halfway between neighbouring points."""
     trials = []
     for n in (1, 2, 5, 8):
         points = [claimed(j, n) for j in range(1, n + 1)]
@@ -303,8 +304,8 @@ def _check_points(claimed: Callable[[int, int], Fraction]) -> Finding:
         trials.append(Trial(f"N = {n}", inside and equal, numbers=numbers))
     return Finding(
         tuple(trials),
-        f"For N = 5 the points are {', '.join(trials[2].numbers['points'])}: all in [0, 1], with "
-        f"the walls between them at {', '.join(trials[2].numbers['walls'])}.",
+        f"For N = 5 the points are {', '.join(trials[2].numbers['points'])}. All of them lie in "
+        f"[0, 1], and the walls between them are at {', '.join(trials[2].numbers['walls'])}.",
     )
 
 
@@ -332,7 +333,7 @@ CLAIMS: tuple[Claim[Any], ...] = (
     _row(
         8,
         "rows of T and N(T)",
-        "The maximum number of regions N(T) is one of T, that is, of (L, H, d_model, d_ff).",
+        "The maximum number of regions N(T) depends on T alone, that is, on (L, H, d_model, d_ff).",
         content=frozenset({"L", "H", "d", "d_ff"}),
         check=_check_parameters,
         repaired=frozenset({"L", "H", "d", "d_ff", "N", "d_k"}),
@@ -340,7 +341,7 @@ CLAIMS: tuple[Claim[Any], ...] = (
     _row(
         12,
         "rows of X, W_Q, W_K, W_V, Q, K, V, k_j, v_j, projected key, Z, s, p, Hessian, A, b",
-        "These are matrices and vectors of the shapes the table gives.",
+        "These are matrices and vectors with the shapes given in the table.",
         content=SPACES,
         check=_spaces_check(lambda sizes: True),
         corrupted=(*SPACES, ("V", lambda s: (s.n, s.d_k))),
@@ -348,10 +349,11 @@ CLAIMS: tuple[Claim[Any], ...] = (
     _row(
         13,
         "row of x and q",
-        "Query embedding x and query point q are vectors of the model space R^d.",
+        "The query embedding x and the query point q are vectors of the model space R^d.",
         content=(("x", lambda s: (s.d,)), ("q", lambda s: (s.d,))),
         check=_spaces_check(
-            lambda sizes: sizes.d_k == sizes.d, "q = x W_Q has d_k entries; d only if d_k = d."
+            lambda sizes: sizes.d_k == sizes.d,
+            ("q = x W_Q has d_k entries, that is, d entries only if d_k = d."),
         ),
         corrupted=(("x", lambda s: (s.n,)), ("q", lambda s: (s.d,))),
         repaired=(("x", lambda s: (s.d,)), ("q", lambda s: (s.d_k,))),
@@ -363,7 +365,7 @@ CLAIMS: tuple[Claim[Any], ...] = (
         content=(("W_O", lambda s: (s.d, s.d)),),
         check=_spaces_check(
             lambda sizes: sizes.heads * sizes.d_v == sizes.d,
-            "W_O has H d_v rows and d columns; square if H d_v = d, the usual choice.",
+            "W_O has H d_v rows and d columns; it is square if H d_v = d, the usual choice.",
         ),
         corrupted=(("W_O", lambda s: (s.d_v, s.d)),),
         repaired=(("W_O", lambda s: (s.heads * s.d_v, s.d)),),
@@ -371,7 +373,7 @@ CLAIMS: tuple[Claim[Any], ...] = (
     _row(
         29,
         "rows of v_jc and of its lifted value",
-        "Every real value v_jc is exp of a real lifted value, divided by tau.",
+        "Every real value v_jc is exp of a real lifted value divided by tau.",
         content=lambda value: True,
         check=_check_lifted_domain,
         corrupted=lambda value: value >= 1,
@@ -390,7 +392,8 @@ CLAIMS: tuple[Claim[Any], ...] = (
     _row(
         54,
         "row of R(n, d)",
-        "n hyperplanes in d-dimensional space induce R(n, d) regions (no general position asked).",
+        "n hyperplanes in d-dimensional space induce R(n, d) regions (general position is not "
+        "required).",
         content=lambda rows: zaslavsky(len(rows), 2),
         check=_check_any_hyperplanes,
         corrupted=lambda rows: zaslavsky(len(rows), 2) + 1,
@@ -399,7 +402,7 @@ CLAIMS: tuple[Claim[Any], ...] = (
     _row(
         64,
         "row of the scalars p_j",
-        "The points (j - 1/2)/N lie in [0, 1] and cut it into N equal Voronoi cells.",
+        "The points (j - 1/2)/N lie in [0, 1] and divide it into N equal Voronoi cells.",
         content=lambda j, n: Fraction(2 * j - 1, 2 * n),
         check=_check_points,
         corrupted=lambda j, n: Fraction(j, n),

@@ -12,7 +12,7 @@ Point = tuple[Fraction, Fraction]
 
 
 def _zigzag(distance: Fraction) -> list[Point]:
-    """Return the corners of a zigzag around y = x on [0, 1], at this distance at most."""
+    """Return the corners of a zigzag around y = x on [0, 1], within this distance of y = x."""
     teeth = ceil(1 / distance)
     corners = [Fraction(i, teeth) for i in range(teeth + 1)]
     return [(x, x + (distance if i % 2 else -distance)) for i, x in enumerate(corners)]
@@ -35,7 +35,7 @@ def _check_close_but_bent(family: Callable[[Fraction], Sequence[Point]]) -> Find
         both_sides = all(b == -a and abs(a) == distance for a, b in pairwise(sides))
         trials.append(
             Trial(
-                f"within {distance} of y = x on [0, 1], which it leaves by that much on both sides",
+                f"within {distance} of y = x on [0, 1], a distance it reaches on both sides",
                 whole and both_sides and nearest >= 1,
                 numbers={
                     "distance": str(furthest),
@@ -47,9 +47,10 @@ def _check_close_but_bent(family: Callable[[Fraction], Sequence[Point]]) -> Find
     pieces = ", ".join(str(t.numbers["pieces"]) for t in trials)
     return Finding(
         tuple(trials),
-        f"Zigzags within 1/4, 1/64 and 1/1024 of a line have {pieces} pieces, and no piece has a "
-        f"slope nearer to that of the line than {trials[-1].numbers['nearest_slope']}: values "
-        "alone bound neither slopes nor the number of regions.",
+        f"Zigzags within 1/4, 1/64 and 1/1024 of a line have {pieces} pieces, and the slope of "
+        "every piece differs from that of the line by at least "
+        f"{trials[-1].numbers['nearest_slope']}: values alone bound neither the slopes nor the "
+        "number of regions.",
     )
 
 
@@ -59,8 +60,10 @@ CLAIMS: tuple[Claim[Any], ...] = (
         source="SL26",
         where="Section VI, second paragraph",
         kind="remark",
-        statement="Closeness of values does not give linear regions: functions arbitrarily close "
-        "to a linear one may be nowhere near linear.",
+        statement=(
+            "Closeness of values does not imply linear regions: functions arbitrarily close to a "
+            "linear one may be nowhere close to linear."
+        ),
         content=_zigzag,
         check=_check_close_but_bent,
         corrupted=_flat_zigzag,

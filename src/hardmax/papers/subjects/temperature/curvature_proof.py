@@ -27,7 +27,7 @@ def _distributions() -> dict[str, list[Fraction]]:
 
 
 def _compared(bound: Callable[[Sequence[Fraction]], Fraction]) -> tuple[tuple[Trial, ...], str]:
-    """Try a bound on the norm, and say how often it fails and where it does first."""
+    """Compare the norm with a bound; describe the number of violations and the first of them."""
     trials = []
     for name, p in _distributions().items():
         holds = norm_is_at_most(covariance(p), bound(p))
@@ -48,9 +48,9 @@ def _check_known_inequality(bound: Callable[[Sequence[Fraction]], Fraction]) -> 
     trials, words = _compared(bound)
     return Finding(
         trials,
-        f"{words}. The variances p_k(1 - p_k) are the diagonal of the matrix, so the largest of "
-        "them is a lower bound of the norm.",
-        "At most 2 max_k p_k(1 - p_k) (row sums), which is attained for two keys.",
+        f"{words}. The variances p_k(1 - p_k) are the diagonal entries of the matrix, so the "
+        "largest of them is a lower bound on the norm.",
+        "The norm is at most 2 max_k p_k(1 - p_k) (row sums), which is attained for two keys.",
     )
 
 
@@ -58,9 +58,10 @@ def _check_mass(bound: Callable[[Sequence[Fraction]], Fraction]) -> Finding:
     trials, words = _compared(bound)
     return Finding(
         trials,
-        f"{words}. With two keys the norm is 2 p_i (1 - p_i), more than 1 - p_i as soon as the "
-        "winner has more than half.",
-        "At most 2 p_i (1 - p_i) if the winner has at least half, attained for two keys.",
+        f"{words}. For two keys, the norm is 2 p_i (1 - p_i), which exceeds 1 - p_i as soon as "
+        "the winner has more than half of the weight.",
+        "The norm is at most 2 p_i (1 - p_i) if the winner has at least half of the weight; this "
+        "is attained for two keys.",
     )
 
 

@@ -1,8 +1,9 @@
-r"""Theorem VI.1 of [SL26]: how far log-sum-exp is from the maximum.
+r"""Theorem VI.1 of [SL26]: the distance between log-sum-exp and the maximum.
 
 Write $x_j = e^{(s_j - s_i)/\tau} \le r = e^{-\delta/\tau}$ for the rivals of the winner $i$. Then
-$p = (1, x)/(1 + \sum x)$, so for rational $x$ and $r$ gradient and Hessian are rational, and
-whether a spectral norm exceeds a number is decided by exact elimination. Temperatures only scale.
+$p = (1, x)/(1 + \sum x)$. For rational $x$ and $r$, the gradient and Hessian are therefore
+rational, and exact elimination decides whether a spectral norm exceeds a number. The temperature
+is only a scale factor.
 """
 
 from collections.abc import Callable, Sequence
@@ -52,8 +53,9 @@ def _check_value(argument: Callable[[int, Any], Any]) -> Finding:
     trials.append(Trial("scores 0, -1, -2, -1 and tau = 1/8, in ball arithmetic", within))
     return Finding(
         tuple(trials),
-        "Log-sum-exp exceeds the maximum by tau log(1 + sum of the rivals' weights), which is "
-        "largest when every rival is on the margin; there the bound is attained.",
+        "Log-sum-exp exceeds the maximum by tau log(1 + sum of the rivals' weights), where each "
+        "weight is relative to the winner's. This is largest if every rival is on the margin; "
+        "then the bound is attained.",
     )
 
 
@@ -68,8 +70,9 @@ def _check_gradient(bound: Constant) -> Finding:
     worst = trials[2].numbers
     return Finding(
         tuple(trials),
-        f"True, never attained: with all rivals on the margin and r = 1/3, N = 2 the distance is "
-        f"{worst['true']}, the bound {worst['claimed']}. The constant 2 is right for small r.",
+        "The bound is true but never attained: with all rivals on the margin, r = 1/3 and N = 2, "
+        f"the distance is {worst['true']} and the bound is {worst['claimed']}. The constant 2 is "
+        "correct for small r.",
         "2(N-1)r / (1 + (N-1)r), attained.",
     )
 
@@ -96,11 +99,11 @@ def _check_hessian(bound: Constant) -> Finding:
     factor = float(small["true"] / small["claimed"])
     return Finding(
         tuple(trials),
-        f"For two keys and r = 1/50 the norm times tau is {small['true']}, the bound "
-        f"{small['claimed']}: {factor:.3f} of it. With small r it is exceeded for every N tried, "
-        f"2 to 64.",
-        "At most max_m (m+1)r/(1+mr)^2 / tau, and this is the supremum, approached with m rivals "
-        "on the margin and the others far below.",
+        f"For two keys and r = 1/50, the norm times tau is {small['true']} and the bound is "
+        f"{small['claimed']}; their ratio is {factor:.3f}. For small r, the norm exceeds the "
+        "bound for every N tried, 2 to 64.",
+        "At most max_m (m+1)r/(1+mr)^2 / tau. This is the supremum, approached with m rivals on "
+        "the margin and the others far below.",
         lambda: _hessian_figure(bound),
     )
 
@@ -160,8 +163,8 @@ def _check_smoothness(constant: Constant, order: int) -> Finding:
     ratios = ", ".join(f"{t.numbers['true / claimed']:.3f}" for t in trials)
     return Finding(
         tuple(trials),
-        f"Measured over stated, in ball arithmetic: {ratios}.",
-        "The same with max_m (m+1)r/(1+mr)^2 in place of (N-1)r.",
+        f"Ratio of the measured number to the stated one, in ball arithmetic: {ratios}.",
+        "The same bound with max_m (m+1)r/(1+mr)^2 in place of (N-1)r.",
     )
 
 
@@ -177,10 +180,11 @@ def _check_curvature_inside(bound: Constant) -> Finding:
         weights = softmax([0, -100], 1)
     return Finding(
         tuple(trials),
-        f"Softmax weights are never 0 (a margin of 100 temperatures leaves "
-        f"{weights[1].str(3, radius=False)}), so the Hessian vanishes nowhere; here it is at least "
-        f"{float(least):.3g}.",
-        "Nearly affine: curvature at most max_m (m+1)r/(1+mr)^2 / tau, and as much as that.",
+        "Softmax weights are never 0 (at a margin of 100 temperatures, the rival has weight "
+        f"{weights[1].str(3, radius=False)}), so the Hessian vanishes nowhere. Here the norm of "
+        f"the Hessian times tau is at least {float(least):.3g}.",
+        "The interiors are nearly affine: the curvature is at most max_m (m+1)r/(1+mr)^2 / tau, "
+        "and this is the supremum.",
     )
 
 
@@ -190,7 +194,7 @@ CLAIMS: tuple[Claim[Any], ...] = (
         "SL26",
         "Section VI, before Theorem VI.1",
         "remark",
-        "At finite temperature the non-linearity is confined to bands at the walls and the "
+        "At finite temperature, the non-linearity is confined to bands at the walls, and the "
         "interiors of the cells are affine.",
         content=lambda n, r: Fraction(0),
         check=_check_curvature_inside,
@@ -232,7 +236,7 @@ CLAIMS: tuple[Claim[Any], ...] = (
         "SL26",
         "Theorem VI.1, local affine approximation",
         "theorem",
-        "The gradient is Lipschitz on the stable region with constant (N-1)e^(-delta/tau) / tau.",
+        "The gradient is Lipschitz on the stable region, with constant (N-1)e^(-delta/tau) / tau.",
         content=lambda n, r: (n - 1) * r,
         check=lambda constant: _check_smoothness(constant, 1),
         repaired=exact_supremum,
@@ -242,8 +246,8 @@ CLAIMS: tuple[Claim[Any], ...] = (
         "SL26",
         "Theorem VI.1, local affine approximation",
         "theorem",
-        "The remainder of the linear approximation is at most half that constant times the squared "
-        "distance.",
+        "The remainder of the linear approximation is at most half of that constant times the "
+        "squared distance.",
         content=lambda n, r: (n - 1) * r,
         check=lambda constant: _check_smoothness(constant, 2),
         repaired=exact_supremum,

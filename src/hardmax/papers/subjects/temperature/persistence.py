@@ -1,6 +1,6 @@
-r"""Remark VI.3 of [SL26]: what of the hard partition is left at finite temperature.
+r"""Remark VI.3 of [SL26]: the part of the hard partition that persists at finite temperature.
 
-Numbers are enclosed in ball arithmetic, so a comparison that comes out is a proof.
+Numbers are enclosed in ball arithmetic, so a comparison that returns True is a proof.
 """
 
 from collections.abc import Callable
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def _check_decay(rate: Callable[[int, Fraction], Any]) -> Finding:
-    """Hold values and gradients of log-sum-exp, margin 1, against a rate of decay."""
+    """Compare values and gradients of log-sum-exp, for margin 1, with a rate of decay."""
     trials = []
     with precisely():
         for n in (2, 512):
@@ -46,18 +46,18 @@ def _check_decay(rate: Callable[[int, Fraction], Any]) -> Finding:
     listed = ", ".join(trials[3].numbers["gradient / rate"])
     return Finding(
         tuple(trials),
-        "For 512 keys and margin 1 the weight of the rivals over (N-1)e^(-delta/tau) is "
-        f"{listed} at tau = 1, 1/4, 1/16, 1/256: the rate is reached.",
+        "For 512 keys and margin 1, the weight of the rivals divided by (N-1)e^(-delta/tau) is "
+        f"{listed} at tau = 1, 1/4, 1/16, 1/256: the rate is attained.",
     )
 
 
 @dataclass(frozen=True)
 class BandWidth:
-    """The width of the band in which rivals get more than a share, up to a constant or not.
+    """The width of the band in which rivals get more than a share, possibly up to a constant.
 
     Attributes:
-        of: From tau, N and the share to the width in the margin.
-        has_free_constant: Whether it is an order, with a constant fitted at one place.
+        of: The width in the margin, as a function of tau, N and the share.
+        has_free_constant: Whether the width is only an order, with a constant fitted at one point.
     """
 
     of: Callable[[Fraction, int, Fraction], Any]
@@ -86,9 +86,10 @@ def _check_bands(content: BandWidth) -> Finding:
     listed = ", ".join(f"{t.numbers['width']} ({t.instance})" for t in trials[2:])
     return Finding(
         tuple(trials),
-        f"The band is linear in tau for fixed N and accuracy, with width {_text(reference)} at tau "
-        f"= 1; but the constant grows with both: {listed}.",
-        "Width tau log((N-1)(1-eps)/eps) in the margin, for weight at most eps on the rivals.",
+        "The width of the band is linear in tau for fixed N and accuracy, and equals "
+        f"{_text(reference)} at tau = 1. The constant, however, depends on both: {listed}.",
+        "The width in the margin is tau log((N-1)(1-eps)/eps), for weight at most eps on the "
+        "rivals.",
     )
 
 
@@ -103,7 +104,7 @@ def _text(reference: tuple[Fraction, int, Fraction]) -> str:
 
 
 def _check_small(ratio: Callable[[int, Fraction, int], Any]) -> Finding:
-    """Hold the band at tau = sqrt(d_k) against the spread of scores of entries +-s."""
+    """Compare the band at tau = sqrt(d_k) with the spread of the scores of entries +-s."""
     trials = []
     with precisely():
         for n, head_dim, share in ((512, 64, Fraction(1, 100)), (1024, 64, Fraction(1, 10))):
@@ -124,11 +125,12 @@ def _check_small(ratio: Callable[[int, Fraction, int], Any]) -> Finding:
     listed = ", ".join(f"{t.numbers['ratio']} ({t.instance.split(': band')[0]})" for t in trials)
     return Finding(
         tuple(trials),
-        "At tau = sqrt(d_k) the temperature equals the spread of the scores if the entries of "
-        f"queries and keys have variance 1. Width of the bands over that spread: {listed}.",
-        "log((N-1)(1-eps)/eps) / s^2 standard deviations if the entries of queries and keys have "
-        "variance s^2, whatever d_k: narrower than the scores vary just if s^2 exceeds that "
-        "logarithm.",
+        "At tau = sqrt(d_k), the temperature equals the standard deviation of the scores if the "
+        "entries of queries and keys have variance 1. Width of the bands divided by the standard "
+        f"deviation of the scores: {listed}.",
+        "The width is log((N-1)(1-eps)/eps) / s^2 standard deviations if the entries of queries "
+        "and keys have variance s^2, for every d_k. The bands are narrower than one standard "
+        "deviation of the scores if and only if s^2 exceeds that logarithm.",
     )
 
 
@@ -158,14 +160,14 @@ def _check_displacement(shift: Callable[[Any], tuple[Any, Any]]) -> Finding:
             trials.append(Trial(where, holds, tight=still, numbers=numbers))
     return Finding(
         tuple(trials),
-        "Softmax is increasing, so the key with the largest weight is the one with the largest "
+        "Softmax is increasing, so the key with the largest weight is the key with the largest "
         "score at every temperature: the partition of one layer is not displaced at all.",
-        "One layer: no displacement at any temperature.",
+        "For one layer, there is no displacement at any temperature.",
     )
 
 
 def _check_persistence(claimed: Callable[[int, bool], int | None]) -> Finding:
-    """From the hard pieces, and whether it is cold against their margins, to those that survive."""
+    """Count the hard pieces that survive, at temperatures small and not small against margins."""
     trials = []
     for depth, tau in (
         (1, Fraction(1, 8)),
@@ -186,10 +188,12 @@ def _check_persistence(claimed: Callable[[int, bool], int | None]) -> Finding:
     listed = ", ".join(f"{t.numbers['true']} of {t.numbers['hard']} ({t.instance})" for t in trials)
     return Finding(
         tuple(trials),
-        f"Pieces of the network of Theorem V.7 (N = 4, w = 1) that its soft version still "
-        f"follows: {listed}. A temperature that one layer survives is too high for two.",
-        "If the temperature is small against the margins that the network itself has (here 5 tau "
-        "below the margin a quarter of a piece from a wall); the theorem is about one layer.",
+        "Pieces of the network of Theorem V.7 (N = 4, w = 1) that its soft version still follows: "
+        f"{listed}. A temperature at which all pieces of one layer survive can be too high for "
+        "two layers.",
+        "True if the temperature is small compared with the margins of the network itself (here: "
+        "5 tau is less than the margin at a quarter of a piece from a wall). The theorem is about "
+        "one layer.",
         _persistence_figure,
     )
 
@@ -215,8 +219,8 @@ CLAIMS: tuple[Claim[Any], ...] = (
         "SL26",
         "Remark VI.3",
         "remark",
-        "For a fixed margin the deviation from the tropical map is of the order e^(-delta/tau) as "
-        "tau tends to 0 (with the constant N - 1 of Theorem VI.1).",
+        "For a fixed margin, the deviation from the tropical map is of the order e^(-delta/tau) "
+        "as tau tends to 0 (with the constant N - 1 of Theorem VI.1).",
         content=lambda n, tau: (n - 1) * weight_ratio(1, tau),
         check=_check_decay,
         corrupted=lambda n, tau: (n - 1) * weight_ratio(2, tau),
@@ -234,8 +238,8 @@ CLAIMS: tuple[Claim[Any], ...] = (
         "SL26",
         "Remark VI.3",
         "remark",
-        "The cells persist at finite temperature up to exponentially small displacements of their "
-        "walls.",
+        "The cells persist at finite temperature, up to exponentially small displacements of "
+        "their walls.",
         content=lambda r: (0, r),
         check=_check_displacement,
         corrupted=lambda r: (r / 2, r),
@@ -246,7 +250,7 @@ CLAIMS: tuple[Claim[Any], ...] = (
         "SL26",
         "Remark VI.3",
         "remark",
-        "Approximately linear regions are separated by bands whose width is of the order tau.",
+        "Approximately linear regions are separated by bands with a width of the order tau.",
         content=BandWidth(lambda tau, n, share: ball(tau), has_free_constant=True),
         check=_check_bands,
         corrupted=BandWidth(lambda tau, n, share: ball(tau**2), has_free_constant=True),
@@ -261,8 +265,8 @@ CLAIMS: tuple[Claim[Any], ...] = (
         "SL26",
         "Remark VI.3",
         "remark",
-        "In real transformers tau is small, so the bands are narrow: narrower than the scores "
-        "vary.",
+        "In real transformers tau is small, so the bands are narrow (tested here as: narrower "
+        "than the standard deviation of the scores).",
         content=lambda n, share, square: ball(1),
         check=_check_small,
         corrupted=lambda n, share, square: ball(Fraction(1, 100)),
@@ -274,8 +278,8 @@ CLAIMS: tuple[Claim[Any], ...] = (
         "SL26",
         "Remark VI.3",
         "remark",
-        "The linear regions of section V, those of deep networks included, are robust features at "
-        "finite temperature.",
+        "The linear regions of section V, including those of deep networks, are robust features "
+        "at finite temperature.",
         content=lambda hard, cold: hard,
         check=_check_persistence,
         corrupted=lambda hard, cold: 2 * hard,

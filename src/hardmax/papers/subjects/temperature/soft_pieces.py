@@ -1,4 +1,4 @@
-"""How much of a hard transformer its soft version still follows, in ball arithmetic."""
+"""The number of pieces of a hard transformer that its soft version follows, in ball arithmetic."""
 
 from fractions import Fraction
 from functools import cache
@@ -14,8 +14,8 @@ from hardmax.papers.subjects.enclosures import ball, precisely
 def surviving_pieces(depth: int, tau: Fraction) -> int:
     """Count the pieces of a network of Theorem V.7 that its soft version still follows.
 
-    N = 4, d = 1, w = 1. A piece survives if between its quarter points the soft network moves in
-    the same direction as the hard one, at least half as far.
+    N = 4, d = 1, w = 1. A piece survives if, between its quarter points, the soft network moves in
+    the same direction as the hard one and at least half as far.
     """
     model = literal_shattering_transformer(4, 1, depth, 2)
     head, ffn = model.blocks[0].heads[0], model.blocks[0].ffn

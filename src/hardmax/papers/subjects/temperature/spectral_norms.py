@@ -7,7 +7,7 @@ Matrix = list[list[Fraction]]
 
 
 def probabilities(rivals: Sequence[Fraction]) -> list[Fraction]:
-    """Return the softmax of a winner and rivals with these weights relative to it."""
+    """Return the softmax of a winner and of rivals with these weights relative to the winner."""
     total = 1 + sum(rivals)
     return [Fraction(1) / total, *(x / total for x in rivals)]
 
@@ -59,8 +59,9 @@ def symmetric_value(n_keys: int, r: Fraction) -> Fraction:
 def exact_supremum(n_keys: int, r: Fraction) -> Fraction:
     """Return the largest norm over all scores with margin: m rivals on it, the others far below.
 
-    That no scores have more is proved, step by step, at the head of `stability.score_bounds`; with
-    m rivals of weight r and the others of weight 0 the norm is the m-th number of the maximum.
+    `stability.score_bounds` proves step by step, at the head of the module, that no scores have a
+    larger norm. With m rivals of weight r and the others of weight 0, the norm is the m-th number
+    of the maximum.
 
     Examples:
         >>> exact_supremum(2, Fraction(1, 3)), exact_supremum(9, Fraction(1))

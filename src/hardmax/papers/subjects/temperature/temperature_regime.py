@@ -1,7 +1,7 @@
-r"""Example VI.2 of [SL26]: what the bounds say at the temperatures in use.
+r"""Example VI.2 of [SL26]: the bounds at the temperatures in use.
 
-Numbers are enclosed in ball arithmetic, so a comparison that comes out is a proof. $N = 512$ keys,
-$d_k = 64$ and the margin 2 are those of the example.
+Numbers are enclosed in ball arithmetic, so a comparison that returns True is a proof. The example
+has $N = 512$ keys, $d_k = 64$ and the margin 2.
 """
 
 from collections.abc import Callable, Sequence
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _KEYS, _MARGIN = 512, 2
 _SHARES = (0.5, 0.1, 0.01)
-"""What the rivals may get at most, for the margins needed."""
+"""The shares of weight left to the rivals for which margins are computed."""
 _THEIRS = Fraction(1, 8)
 """The temperature of the example, $1/\\sqrt{d_k}$."""
 
@@ -54,9 +54,9 @@ def _check_temperature(tau: Callable[[int], Fraction]) -> Finding:
     last = trials[-1].numbers
     return Finding(
         tuple(trials),
-        f"softmax(<q,k>/sqrt(d_k)) at d_k = 64 gives the winner {last['standard']}; the stated "
-        f"temperature gives {last['claimed']}. The two agree only for d_k = 1.",
-        "tau = sqrt(d_k) on raw scores, which is tau = 1 on scaled ones.",
+        f"With softmax(<q,k>/sqrt(d_k)) at d_k = 64, the winner has weight {last['standard']}; "
+        f"with the stated temperature, {last['claimed']}. The two agree only for d_k = 1.",
+        "tau = sqrt(d_k) on raw scores, which is tau = 1 on scaled scores.",
     )
 
 
@@ -78,12 +78,12 @@ def _check_printed(printed: Sequence[str]) -> Finding:
             holds = bool(abs(value - ball(exact)) < ball(last / 2))
             numbers = {"value": shown(value, 6), "printed": text}
             trials.append(Trial(f"{name} at N = 512, tau = 1/8, margin 2", holds, numbers=numbers))
-    pairs = ", ".join(f"{t.numbers['value']} for {t.numbers['printed']}" for t in trials)
+    pairs = ", ".join(f"{t.numbers['value']} (printed: {t.numbers['printed']})" for t in trials)
     return Finding(
         tuple(trials),
-        f"Evaluated at its own temperature: {pairs}. "
-        f"{sum(bool(t.holds) for t in trials)} of {len(trials)} are rounded to the digits printed; "
-        "7.18e-6 is cut off, and below the bound it stands for.",
+        f"Evaluated at the temperature of the example: {pairs}. "
+        f"{sum(bool(t.holds) for t in trials)} of {len(trials)} are correctly rounded to the "
+        "printed digits; 7.18e-6 is truncated, and therefore below the bound that it stands for.",
         "7.19e-6, 1.15e-4 and 4.6e-4.",
     )
 
@@ -104,7 +104,8 @@ def _check_concentration(share: Fraction) -> Finding:
         cut = floor(1000 * float(percent.mid())) / 1000
     return Finding(
         tuple(trials),
-        f"The winner's weight is at least {shown(percent, 7)} percent in the example's own regime.",
+        f"At the temperature of the example, the winner's weight is at least {shown(percent, 7)} "
+        "percent.",
         f"At least {cut} percent.",
     )
 
@@ -151,12 +152,12 @@ def _check_standard_regime(share: Callable[[int, Fraction, int], Any]) -> Findin
     ]
     return Finding(
         tuple(trials),
-        f"N = {_KEYS}, d_k = 64. At the standard scaling a margin of {_MARGIN} on raw scores gives "
-        f"(N-1)r = {float(raw['mass']):g}, and the winner may get {raw['least']} of the weight; on "
-        f"scaled scores, {scaled['least']}. To keep the rivals below "
-        f"{', '.join(map(str, _SHARES))} of the weight takes a margin of {margins[0]} on raw "
-        f"scores ({margins[1]} on scaled ones); the example's own numbers need a raw margin of "
-        f"{_MARGIN / _THEIRS * _root(64)}.",
+        f"N = {_KEYS}, d_k = 64. At the standard scaling, a margin of {_MARGIN} on raw scores "
+        f"gives (N-1)r = {float(raw['mass']):g}, and the winner may get as little as "
+        f"{raw['least']} of the weight; on scaled scores, {scaled['least']}. To keep the weight "
+        f"of the rivals below {', '.join(map(str, _SHARES))}, the margin must be {margins[0]} on "
+        f"raw scores ({margins[1]} on scaled ones); the numbers of the example need a raw margin "
+        f"of {_MARGIN / _THEIRS * _root(64)}.",
         "At least 1/(1 + (N-1)e^(-delta/tau)), attained, with tau = sqrt(d_k) on raw scores.",
         _regime_figure,
     )
@@ -228,7 +229,7 @@ CLAIMS: tuple[Claim[Any], ...] = (
         "Example VI.2, conclusion",
         "example",
         "With standard parameters and a margin of 2, attention is close to its hard limit: the "
-        "winner has 99.98 percent.",
+        "winner has 99.98 percent of the weight.",
         content=lambda n, margin, tau: ball(Fraction(9998, 10000)),
         check=_check_standard_regime,
         repaired=lambda n, margin, tau: 1 / (1 + (n - 1) * weight_ratio(margin, tau)),
