@@ -2,8 +2,10 @@
 
 import numpy as np
 import pytest
+from flint import fmpq
 
 import hardmax as hm
+from hardmax.constructions.compilers.maxout_assembly import round_up
 from hardmax.regions.certificate_parts import part_contexts, part_ends
 from hardmax.regions.certificates import make_part
 from tests.extreme_models import model_and_domain
@@ -119,3 +121,11 @@ def test_parts_of_certificates_are_verified_where_floating_point_errors_raise(sc
             for own, context in zip(halves, contexts, strict=True)
         ]
         assert hm.verify_certificate(model, parts).n_cells == len(cells)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("state", ["warn", "raise"])
+def test_what_is_beyond_all_floats_is_rounded_up_to_infinity(state):
+    numbers = [fmpq(int(MOST)), fmpq(int(MOST) + 1), fmpq(2) ** 2000, fmpq(1, 2**1080)]
+    with np.errstate(all=state):
+        assert round_up(numbers).tolist() == [MOST, np.inf, np.inf, 5e-324]

@@ -170,7 +170,7 @@ def round_forms(
     return slopes, offsets, max(spread.tolist())
 
 
-@np.errstate(under="ignore")
+@np.errstate(over="ignore", under="ignore")
 def round_up(numbers: Iterable[fmpq]) -> FloatArray:
     """Round non-negative rationals to float64 from above."""
     exact = [fraction(number) for number in numbers]

@@ -57,7 +57,7 @@ def ordered_cells(network: ArgmaxNetwork, line: ChartedDomain, found: CellArrays
     return LineCells(search, cells, recorder.walk(), Points(where, names, values))
 
 
-@np.errstate(under="ignore")
+@np.errstate(over="ignore", under="ignore")
 def _order(search: LineSearch, found: CellArrays, left: Enclosed) -> IntArray:
     """Sort cells by their left ends: floats where their radii tell, else exact numbers."""
     order = np.argsort(left.values, kind="stable")

@@ -25,7 +25,7 @@ class LineLocator:
         line: The cells.
     """
 
-    @np.errstate(under="ignore")
+    @np.errstate(over="ignore", under="ignore")
     def __init__(self, line: LineCells) -> None:
         self._line = line
         self._namer = PointNamer(line.search.network, line.search.domain)

@@ -106,7 +106,8 @@ class ErrorBounds:
         """Add what the network itself is off by, for each output, rounded up."""
         if not np.any(rounding):
             return self
-        return replace(self, errors=np.nextafter(self.errors + rounding, np.inf))
+        with np.errstate(over="ignore", under="ignore"):
+            return replace(self, errors=np.nextafter(self.errors + rounding, np.inf))
 
 
 @dataclass(frozen=True, eq=False)
