@@ -41,9 +41,10 @@ def run_child(name: str, seed: int, first: int, n_trials: int | None, seconds: f
         resource.setrlimit(resource.RLIMIT_AS, (MOST_ADDRESSES, MOST_ADDRESSES))
     faulthandler.enable()
     faulthandler.register(signal.SIGPROF, chain=True)
-    kind, end = kind_of(name), None if seconds is None else time.time() + seconds
+    kind = kind_of(name)
     # The corpus is made before the clock starts.
     files_of(kind, name, seed, first)
+    end = None if seconds is None else time.time() + seconds
     number = first
     while (n_trials is None or number < first + n_trials) and (end is None or time.time() < end):
         print(json.dumps({"number": number}), flush=True)
