@@ -16,12 +16,12 @@ from hardmax.verify._fast.composition import exact_network
 from hardmax.verify._fast.enclosures import (
     Enclosure,
     Scores,
-    enclosed,
+    enclose,
     product,
-    rounded_layer,
+    round_layer,
 )
 from hardmax.verify._fast.packing import Forms, Packing
-from hardmax.verify._fast.polygons import ROUNDED, Lines, meet, rounded_corners
+from hardmax.verify._fast.polygons import ROUNDED, Lines, meet, round_corners
 from tests.certificate_models import random_transformer
 from tests.reference.compositions import layer_output, layer_scores
 from tests.sweeps import examples
@@ -125,13 +125,13 @@ def test_packed_coefficients_are_read_off_again(width, n_columns, data):
     entries = st.integers(-most, most) | st.sampled_from([-most, most, 0])
     row = data.draw(st.lists(entries, min_size=n_columns, max_size=n_columns))
     packing = Packing(n_columns, width, 0)
-    assert packing.unpacked(packing.packed(row)) == tuple(row)
+    assert packing.unpack(packing.pack(row)) == tuple(row)
 
 
 def test_forms_are_packed_with_room_and_repacked_with_more():
     forms = Forms.of([[5, -7, 1], [0, 0, 4]], 0, 10)
     assert (forms.scale, forms.bits, forms.packing.width) == (4, 3, 13)
-    wider = forms.widened(50)
+    wider = forms.widen(50)
     assert wider.packing.width >= 60
     assert wider.rows == forms.rows == [(5, -7, 1), (0, 0, 4)]
 
@@ -149,11 +149,11 @@ def test_exact_composition_is_the_definition_and_within_its_bound(seed, draw, wi
         scores = layer_scores(stored, truth)
         scale = forms.scale * layer.scores_scale
         rows = layer.score_rows(forms)
-        unpacked = [forms.packing.unpacked(int(row)) for row in rows]
+        unpacked = [forms.packing.unpack(int(row)) for row in rows]
         assert [[Fraction(x, scale) for x in row] for row in unpacked] == scores
         for a, b in itertools.combinations(range(len(rows)), 2):
             pairs = zip(unpacked[a], unpacked[b], strict=True)
-            difference = forms.packing.unpacked(int(rows[a] - rows[b]))
+            difference = forms.packing.unpack(int(rows[a] - rows[b]))
             assert difference == tuple(x - y for x, y in pairs)
         winners = random_winners(rng, layer)
         ties = random_ties(rng, layer, winners) if with_ties else {}
@@ -210,16 +210,16 @@ def test_enclosures_of_a_batch_hold_through_many_layers(draw, build):
     }[build]()
     exact = exact_network(network, CHART, 7)
     rng = np.random.default_rng(seed)
-    batch, rounded = [exact.stream], enclosed(exact.stream)
+    batch, rounded = [exact.stream], enclose(exact.stream)
     decided = 0
     for layer in exact.layers:
-        enclosure = rounded_layer(layer)
+        enclosure = round_layer(layer)
         scores = enclosure.scores.times(rounded)
         for i, forms in enumerate(batch):
             scale = forms.scale * layer.scores_scale
             rows = layer.score_rows(forms)
             truth = [
-                [Fraction(x, scale) for x in forms.packing.unpacked(int(rows[form]))]
+                [Fraction(x, scale) for x in forms.packing.unpack(int(rows[form]))]
                 for form in layer.live
             ]
             decided += check(scores, i, truth)
@@ -281,9 +281,9 @@ def test_scores_at_vertices_are_enclosed(draw):
     network = random_network(5, draw, 1)
     exact = exact_network(network, CHART, 7)
     layer, stream = exact.layers[0], exact.stream
-    enclosure = rounded_layer(layer)
-    scores = Scores(enclosure.scores.times(enclosed(stream)))
-    rows = [stream.packing.unpacked(int(row)) for row in layer.score_rows(stream)]
+    enclosure = round_layer(layer)
+    scores = Scores(enclosure.scores.times(enclose(stream)))
+    rows = [stream.packing.unpack(int(row)) for row in layer.score_rows(stream)]
     points = [[int(x) for x in rng.integers(-(10**6), 10**6, 3)] for _ in range(20)]
     points += [[int(x) << 900 for x in rng.integers(-(10**6), 10**6, 2)] + [1] for _ in range(5)]
     for a, b in itertools.combinations([row for row in rows if any(row)], 2):
@@ -291,10 +291,10 @@ def test_scores_at_vertices_are_enclosed(draw):
         points += [[x, y, w], [3 * x + 1, 3 * y, 3 * w]]
     points = [point for point in points if any(point)]
     owners, radii = np.zeros(len(points), np.int64), np.full(len(points), ROUNDED)
-    value, error = scores.at(owners, rounded_corners(points), radii)
+    value, error = scores.at(owners, round_corners(points), radii)
     assert value.shape == (len(layer.live), len(points))
     last = np.array([len(layer.live) - 1])
-    alone = scores.of(last, owners[:1], np.array([len(points)]), rounded_corners(points), radii)
+    alone = scores.of(last, owners[:1], np.array([len(points)]), round_corners(points), radii)
     np.testing.assert_array_equal(alone, (value[-1], error[-1]))
     low, high = value - error, value + error
     for i, (x, y, w) in enumerate(points):
@@ -334,8 +334,8 @@ def test_lines_meet_within_the_radius(bits):
             continue
         lines = Lines([tuple(one)])
         size = max(abs(x) for x in other)
-        number = lines.add(rounded_corners([other]), np.full((3, 1), ROUNDED))
-        near = rounded_corners([truth])
+        number = lines.add(round_corners([other]), np.full((3, 1), ROUNDED))
+        near = round_corners([truth])
         point, radius = lines.meet(np.array([0]), number, near)
         if not radius.item() <= 2.0**-20:
             continue
@@ -366,7 +366,7 @@ def one_layer(gains, values, output=None, *, slots=None, residual=False, scores=
 
 def constants_after(network, score, stream=0.0, wrong=0.0):
     """Enclose the constants after a layer whose scores are constants, known but for `wrong`."""
-    layer = rounded_layer(exact_network(network, np.array([[1, 0]], dtype=object), 1).layers[0])
+    layer = round_layer(exact_network(network, np.array([[1, 0]], dtype=object), 1).layers[0])
     n = layer.n_forms
     scores = Enclosure(np.zeros((n, 2, 1)), np.zeros((n, 2, 1)))
     scores.centre[:, 1, 0], scores.radius[:, 1, 0] = score, wrong
@@ -437,7 +437,7 @@ def test_weights_that_underflow_are_enclosed():
     )
     network = ArgmaxNetwork((layer,), identity, identity)
     exact = exact_network(network, np.array([[10**300, 0]], dtype=object), 1)
-    scores = rounded_layer(exact.layers[0]).scores.times(enclosed(exact.stream))
+    scores = round_layer(exact.layers[0]).scores.times(enclose(exact.stream))
     assert check(scores, 0, [[Fraction(1e-200) ** 2 * 10**300, Fraction(0)]]) == 0
 
 

@@ -69,7 +69,7 @@ def test_the_copy_accepts_what_is_right_and_refuses_what_is_not(script, tmp_path
     cells = true_signatures(model, domain)
     certificate = make_certificate(model, domain, cells)
     done = run(script, *saved(tmp_path, model, certificate))
-    assert (done.returncode, done.stdout) == (0, f"ok: these are all cells: {len(cells)}\n")
+    assert (done.returncode, done.stdout) == (0, f"ok: all cells are listed: {len(cells)}\n")
     content = json.loads(certificate.to_json())
     content["signatures"].pop()
     content["witnesses"].pop()

@@ -98,7 +98,7 @@ def test_a_doubled_cell_and_moved_witnesses_are_refused(case):
 def test_every_proof_is_needed(case):
     model, _, certificate = case
     proofs = certificate.proofs
-    assert "no proof says why" in refused(model, replace(certificate, proofs=proofs[:-1]))
+    assert "no proof excludes it" in refused(model, replace(certificate, proofs=proofs[:-1]))
     assert "more proofs than branches" in refused(
         model, replace(certificate, proofs=(*proofs, proofs[0]))
     )

@@ -23,7 +23,7 @@ from hardmax.regions.certificate_format import domain_fingerprint
 from hardmax.regions.certificates import make_certificate
 from hardmax.regions.charted_domains import charted
 from hardmax.verify._fast.composition import exact_network
-from hardmax.verify._fast.enclosures import enclosed, rounded_layer
+from hardmax.verify._fast.enclosures import enclose, round_layer
 from hardmax.verify._fast.polygons import domain_polygons
 from hardmax.verify.checking import verify_certificate
 from tests.certificate_models import (
@@ -164,7 +164,7 @@ def test_a_moved_witness_is_refused_unless_it_stays_inside(kind, witness):
 def test_a_witness_needs_a_positive_denominator():
     witnesses = square_certificate().witnesses.copy()
     witnesses[2] = point(-1, 0, -2)
-    assert "cell 2: the witness has no positive denominator" in refused(
+    assert "cell 2: the denominator of the witness is not positive" in refused(
         ABSOLUTE, replace(square_certificate(), witnesses=witnesses)
     )
 
@@ -224,7 +224,7 @@ def test_only_the_first_of_coinciding_forms_names_a_cell(kind, model):
     renamed = certificate.signatures.copy()
     renamed[cell, group] = 1
     reason = refused(model, replace(certificate, signatures=renamed))
-    assert reason.startswith(f"cell {cell}: {name} coincides there with {first}, which names")
+    assert reason.startswith(f"cell {cell}: {name} coincides there with {first}, which comes first")
 
 
 def test_signatures_of_another_length_or_out_of_range_are_refused():
@@ -234,11 +234,11 @@ def test_signatures_of_another_length_or_out_of_range_are_refused():
     for entry in (2, -1):
         table = certificate.signatures.copy()
         table[1, 0] = entry
-        assert f"cell 1: layer 0, unit 0 has 2 forms, and none is number {entry}" in refused(
+        assert f"cell 1: layer 0, unit 0 has 2 forms, so form {entry} does not exist" in refused(
             ABSOLUTE, replace(certificate, signatures=table)
         )
     none = replace(certificate, signatures=certificate.signatures[:0])
-    assert refused(ABSOLUTE, none) == "no cell is listed."
+    assert refused(ABSOLUTE, none) == "the certificate lists no cells."
 
 
 def test_broken_fields_are_refused_and_raise_nothing():
@@ -280,7 +280,7 @@ def test_a_chart_that_is_not_one_to_one_is_refused():
         chart=chart,
         domain_fingerprint=domain_fingerprint(chart, 1, certificate.rows),
     )
-    assert "maps different coordinates to one point" in refused(ABSOLUTE, flat)
+    assert "is not injective" in refused(ABSOLUTE, flat)
 
 
 def test_a_domain_without_interior_is_refused():
@@ -300,14 +300,14 @@ def cube_certificate():
 def test_a_tiling_shows_nothing_in_space():
     model, certificate = cube_certificate()
     claimed = replace(certificate, kind="tiling", proofs=())
-    assert "'tiling' shows nothing in dimension 3" in refused(model, claimed)
+    assert "'tiling' proves nothing in dimension 3" in refused(model, claimed)
 
 
 def test_every_proof_is_needed_and_checked():
     model, certificate = cube_certificate()
     proofs = certificate.proofs
     assert len(proofs) > 20
-    assert "no proof says why" in refused(model, replace(certificate, proofs=proofs[:-1]))
+    assert "no proof excludes it" in refused(model, replace(certificate, proofs=proofs[:-1]))
     more = replace(certificate, proofs=(*proofs, proofs[0]))
     assert "more proofs than branches" in refused(model, more)
     for i in range(len(proofs)):
@@ -353,7 +353,7 @@ def test_rows_of_undecided_groups_prove_nothing():
         witnesses=without(certificate.witnesses, 1),
         proofs=(*certificate.proofs[:2], *circular),
     )
-    assert "uses an inequality that is not there" in refused(net, forged)
+    assert "uses an inequality that does not hold there" in refused(net, forged)
 
 
 def test_cells_may_meet_in_t_junctions():
@@ -440,7 +440,7 @@ def test_composition_agrees_with_the_model_at_points(seed, x):
     exact = exact_network(network, np.array([[1, 0, 0], [0, 1, 0]], dtype=object), 1)
     stream, column = exact.stream, 0
     for layer in exact.layers:
-        rows = [stream.packing.unpacked(int(row)) for row in layer.score_rows(stream)]
+        rows = [stream.packing.unpack(int(row)) for row in layer.score_rows(stream)]
         at = [row[0] * int(x[0]) + row[1] * int(x[1]) + row[2] for row in rows]
         winners = []
         for group in range(layer.n_groups):
@@ -476,13 +476,13 @@ def test_rounded_compositions_stay_within_their_bounds(seed, spread):
     )
     network = ArgmaxNetwork(layers, AffineMap(draw(2, 2), draw(2)), AffineMap.identity(2))
     exact = exact_network(network, np.array([[3, 0, 1], [0, 1, -1]], dtype=object), 7)
-    forms, rounded = exact.stream, enclosed(exact.stream)
+    forms, rounded = exact.stream, enclose(exact.stream)
     for layer in exact.layers:
-        rows, enclosure = layer.score_rows(forms), rounded_layer(layer)
+        rows, enclosure = layer.score_rows(forms), round_layer(layer)
         scores = enclosure.scores.times(rounded)
         winners = np.array([rng.integers(a, b) for a, b in itertools.pairwise(layer.starts)])
         scale = forms.scale * layer.scores_scale
-        unpacked = [forms.packing.unpacked(int(row)) for row in rows]
+        unpacked = [forms.packing.unpack(int(row)) for row in rows]
         assert_encloses(scores, [[Fraction(x, scale) for x in row] for row in unpacked])
         forms = layer.after(forms, winners.tolist(), {})
         rounded = enclosure.after(rounded, scores, np.zeros(1, np.int64), winners[:, np.newaxis])
@@ -499,8 +499,8 @@ def test_rounded_sums_of_values_stay_within_their_bounds():
     network = ArgmaxNetwork((layer,), identity, identity)
     exact = exact_network(network, np.array([[1, 0]], dtype=object), 1)
     winners = np.arange(10)
-    rounded = rounded_layer(exact.layers[0])
-    stream = enclosed(exact.stream)
+    rounded = round_layer(exact.layers[0])
+    stream = enclose(exact.stream)
     scores = rounded.scores.times(stream)
     after = rounded.after(stream, scores, np.zeros(1, np.int64), winners[:, np.newaxis])
     assert reduce(add, [0.1] * 10) != 1.0  # `sum` keeps what is rounded off, from Python 3.12 on.

@@ -1,6 +1,6 @@
-"""Certificates checked from the stored weights alone.
+"""Check certificates from the stored weights alone.
 
-`verify` is one file in integers that needs the standard library alone and can be copied anywhere:
-`python verify.py MODEL CERTIFICATE`. `_fast` does the same for many cells at once, and must agree
-with it. `checking` is the call for both.
+`verify` is a single file that uses only integers and the standard library and can be copied
+anywhere: `python verify.py MODEL CERTIFICATE`. `_fast` makes the same checks for many cells at
+once, and must agree with it. `checking` calls either of them.
 """

@@ -1,8 +1,8 @@
 """Check a certificate from the stored weights alone.
 
-There are two ways, which must agree: `verify`, one file in integers that trust rests on, and
-`_fast`, which does the same with floats that have proven bounds, and with integers where these
-leave a sign open. Neither runs code that enumerates cells or makes certificates.
+There are two verifiers, which must agree. `verify` is a single file in integers; it is the one to
+trust. `_fast` makes the same checks with floats that have proven error bounds, and with integers
+where these bounds leave a sign open. Neither runs code that enumerates cells or makes certificates.
 """
 
 import os
@@ -26,19 +26,19 @@ from hardmax.verify import verify
 from hardmax.verify._fast.certificates import check_certificate, check_shapes
 from hardmax.verify._fast.composition import integers_of
 from hardmax.verify._fast.refusals import RefusedError
-from hardmax.verify.parts import Part, check_parts, loaded
+from hardmax.verify.parts import Part, check_parts, load_part
 
 _MOST_NUMBERS, _MOST_TIMES = 1 << 27, 64
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What became of a certificate.
+    """The result of checking a certificate.
 
     Attributes:
-        ok: Whether the certificate proves its claim: the listed cells are all cells.
-        n_cells: The proved number of cells; 0 if nothing is proved.
-        reason: Why it was refused; empty if it was not.
+        ok: Whether the certificate proves its claim that the listed cells are all cells.
+        n_cells: The proven number of cells; 0 if nothing is proven.
+        reason: The reason for a refusal; empty if the certificate was accepted.
 
     Examples:
         >>> bool(Verdict(True, 4)), Verdict(False, 0, "a cell is missing.").reason
@@ -66,29 +66,29 @@ def verify_certificate(
     workers: int | None = None,
     executor: Workers | None = None,
 ) -> Verdict:
-    """Decide whether a certificate proves what the cells of a model are.
+    """Decide whether a certificate proves that the cells it lists are all cells of a model.
 
     Args:
-        model: The model, as for `enumerate_regions`. A file or a torch module is read before the
-            check begins, by the library and not by the verifier.
-        certificate: The certificate, or its file; or a list of parts of one, or of their files, in
-            any order. The claim is about the domain it names.
-        domain: Refuse a certificate about any other domain than this one, or its text.
-        method: `"fast"`, or `"integers"` for `hardmax.verify.verify`, which is some hundred lines
-            of integer arithmetic, has no number in floating point, and takes longer.
-        workers: How many processes check a certificate by tiling, if the method is `"fast"` (see
-            `set_workers`).
-        executor: Who checks parts instead: any `concurrent.futures.Executor`, or the address of a
-            Dask scheduler, which must be able to read their files.
+        model: The model, as for `enumerate_regions`. The library, not the verifier, reads a file or
+            a torch module before the check begins.
+        certificate: The certificate or its file, or a list of the parts of a certificate or of
+            their files, in any order. The claim is about the domain that the certificate states.
+        domain: A domain or its text. A certificate about another domain is refused.
+        method: `"fast"`, or `"integers"` for `hardmax.verify.verify`, which uses only integers and
+            takes longer.
+        workers: The number of processes that check a tiling or parts, if the method is `"fast"`
+            (see `set_workers`).
+        executor: Where parts are checked instead: any `concurrent.futures.Executor`, or the address
+            of a Dask scheduler. It must be able to read the files.
 
     Returns:
-        A verdict; a wrong certificate is refused with the reason, whatever is wrong with it.
+        A verdict. A wrong certificate is refused with a reason, whatever is wrong with it.
 
     Raises:
-        ArgumentError: If `method` or `workers` is something else.
-        DtypeError: If another argument is something else.
+        ArgumentError: If `method` or `workers` has an invalid value.
+        DtypeError: If another argument has an unsupported type.
         RecordFormatError: If a file is not a certificate.
-        SizeLimitError: If `method` is `"fast"`, and its tables of the model would have more than
+        SizeLimitError: If `method` is `"fast"` and its tables of the model would have more than
             2^27 numbers and more than 64 for each number of the model.
 
     Examples:
@@ -113,7 +113,7 @@ def verify_certificate(
     if not parts or not all(isinstance(part, readable) for part in parts):
         wrong = next((part for part in parts if not isinstance(part, readable)), certificate)
         raise DtypeError(
-            "`certificate` must be a Certificate, its file, or a list of parts of one; got "
+            "`certificate` must be a Certificate, the path of its file, or a list of parts; got "
             f"{type(wrong).__name__}."
         )
     if method == "fast":
@@ -122,7 +122,7 @@ def verify_certificate(
         if len(parts) > 1 and method == "fast":
             is_meant = partial(_check_domain, domain=domain)
             return Verdict(True, check_parts(network, parts, is_meant, n_processes, executor))
-        certificates = [loaded(part) for part in parts]
+        certificates = [load_part(part) for part in parts]
         for own in certificates:
             check_shapes(network, own)
         _check_domain(certificates[0], domain)
@@ -139,7 +139,7 @@ def verify_certificate(
 
 
 def _read_network(model: Any) -> ArgmaxNetwork:
-    """Return the network of a model; a file is read by what reads models everywhere else."""
+    """Return the network of a model; files are read by the library's common reader."""
     network = model if isinstance(model, ArgmaxNetwork) else getattr(model, "network", None)
     if isinstance(network, ArgmaxNetwork):
         return network
@@ -149,7 +149,7 @@ def _read_network(model: Any) -> ArgmaxNetwork:
 
 
 def _read_domain(domain: Any) -> Any:
-    """Return a domain, from its text if it is text."""
+    """Return a domain, parsed if it is given as text."""
     if not isinstance(domain, str):
         return domain
     from hardmax.geometry.domain_text import read_domain
@@ -158,42 +158,42 @@ def _read_domain(domain: Any) -> Any:
 
 
 def _check_domain(certificate: Certificate, domain: Any) -> None:
-    """Refuse a certificate about another domain than this one, unless it is None."""
+    """Refuse a certificate about a domain other than the given one, unless that is None."""
     if domain is not None and not is_domain_of(certificate, domain):
         raise RefusedError("the certificate is about another domain")
 
 
 def _check_density(network: ArgmaxNetwork) -> None:
-    """Refuse a model that the quick verifier would need far more memory for than it has numbers.
+    """Refuse a model for which the fast verifier needs far more memory than the model itself.
 
-    It writes the scores of a layer as forms of all its inputs, and an identity is no matrix in a
-    file: of `n` units on one the forms have the square of `n` numbers.
+    It stores the scores of a layer as forms of all inputs. An identity map has no matrix in a file,
+    so the forms of `n` units on an identity have `n` squared numbers.
     """
     for layer in network.layers:
         n_stored = layer.slopes.size + (0 if layer.query.is_identity else layer.query.weight.size)
         n_dense = len(layer.offsets) * (layer.dim_in + 1)
         if n_dense > max(_MOST_NUMBERS, _MOST_TIMES * n_stored):
             raise SizeLimitError(
-                f"the forms of a layer have {n_dense} numbers as functions of its inputs, too many "
-                'for `method="fast"`; `method="integers"` does not write the zeros down.'
+                f"The forms of a layer have {n_dense} coefficients as functions of its inputs, too "
+                'many for `method="fast"`. Use `method="integers"`, which does not store zeros.'
             )
 
 
 def stored_network(network: ArgmaxNetwork) -> dict[str, Any]:
-    """Return a network as `verify.network_of` takes it: plain numbers in dictionaries."""
-    layers = [_stored(layer) for layer in network.layers]
+    """Return a network in the form that `verify.network_of` takes: numbers in dictionaries."""
+    layers = [_to_stored(layer) for layer in network.layers]
     maps = {"embedding": network.embedding, "readout": network.readout}
-    stored = {k: _stored(v) for k, v in maps.items()}
+    stored = {k: _to_stored(v) for k, v in maps.items()}
     return {"": "ArgmaxNetwork", "layers": layers, **stored, "words": network.words}
 
 
-def _stored(part: Any) -> Any:
+def _to_stored(part: Any) -> Any:
     if isinstance(part, AffineMap):
         part = part.hashed_parts()
     elif isinstance(part, ArgmaxLayer):
         part = {"": "ArgmaxLayer", **{f.name: getattr(part, f.name) for f in fields(part)}}
     if isinstance(part, dict):
-        return {name: _stored(value) for name, value in part.items()}
+        return {name: _to_stored(value) for name, value in part.items()}
     if isinstance(part, np.ndarray):
         kind = "q" if part.dtype.kind == "i" else "d"
         return verify.Tensor(part.shape, part.ravel().tolist(), kind)
@@ -201,7 +201,7 @@ def _stored(part: Any) -> Any:
 
 
 def is_domain_of(certificate: Certificate, domain: Any) -> bool:
-    """Say whether a certificate is about a domain: the same chart and the same inequalities.
+    """Return whether a certificate is about a domain: the same chart and the same inequalities.
 
     Raises:
         DtypeError: If `domain` is not a domain.
@@ -218,7 +218,7 @@ def is_domain_of(certificate: Certificate, domain: Any) -> bool:
 
 
 def _given_chart(domain: Any, dim: int) -> tuple[list[list[int]], Fraction]:
-    """Return the chart of a domain, which is not rounded where it has an exact one."""
+    """Return the exact chart of a domain and its scale."""
     forms, exact = getattr(domain, "coordinates", None), getattr(domain, "exact_chart", None)
     if forms is not None:
         scale = Fraction(2) ** forms.exponent / forms.denominator
@@ -233,6 +233,6 @@ def _given_chart(domain: Any, dim: int) -> tuple[list[list[int]], Fraction]:
 
 
 def _half_spaces(rows: WideArray) -> set[tuple[int, ...]]:
-    """Return inequalities without common factors, repeats, and those that always hold."""
+    """Return inequalities without common factors, repetitions and trivially true ones."""
     integers = [tuple(int(x) for x in row) for row in rows.tolist()]
     return {tuple(x // gcd(*row) for x in row) for row in integers if any(row[:-1]) or row[-1] < 0}

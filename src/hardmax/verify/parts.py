@@ -1,18 +1,19 @@
-r"""A certificate in parts, each checked alone: by any number of processes, in bounded memory.
+r"""Check the parts of a certificate separately, in any number of processes and bounded memory.
 
-Parts are certificates whose cells, taken together, are claimed to be all cells. A part is checked
-as a whole certificate is (`_fast/walk.py`, `_fast/refusals.py`), but a node, the cells that begin
-with some winners, may have cells of other parts as well, some of which stand for all
+Parts are certificates whose cells together are claimed to be all cells. A part is checked like a
+whole certificate (`_fast/walk.py`, `_fast/refusals.py`), except that a node (the cells that begin
+with some winners) may also have cells of other parts, a few of which represent all of them
 (`certificate_parts`). `docs/certificates.md` has the proof for refusals.
 
-*Why this is right for tilings.* Let $S$ be all winners that cells of a node, a polygon $P$, list in
-the group by which it is split. Each part checks for every winner $j$ of its own cells that on
-$P_j = \{j \ge i \text{ for all } i \in S\}$ no form of the group is above $j$. Let a point in no
-listed cell, off the finitely many lines where forms tie, have the signature $\sigma$; let
-$\sigma_1, \dots, \sigma_m$ be as long as possible a beginning that is listed, and let $j$ be the
-largest at the point of the winners $S$ that come next in cells with this beginning. Some part has
-such a cell, with $j$. It has cut its polygons by winners that are those of $\sigma$, so the point
-lies in $P_j$, and $\sigma_{m + 1}$ is above $j$ there: this part was refused.
+*Proof for tilings.* Let $S$ be the set of all winners that the cells of a node, a polygon $P$, list
+in the group by which the node is split. Each part checks, for every winner $j$ of its own cells,
+that no form of the group is larger than $j$ on $P_j = \{j \ge i \text{ for all } i \in S\}$. Now
+suppose that a point lies in no listed cell, and on none of the finitely many lines of ties. Let
+$\sigma$ be its signature, let $\sigma_1, \dots, \sigma_m$ be the longest prefix that is listed, let
+$S$ be the set of winners that come next in cells with this prefix, and let $j$ be the largest of
+them at the point. Some part has such a cell with $j$. That part has cut its polygons by the winners
+of $\sigma$, so the point lies in $P_j$, and $\sigma_{m + 1}$ is larger than $j$ there. So this part
+was refused.
 """
 
 import os
@@ -36,17 +37,17 @@ from hardmax.verify._fast.refusals import RefusedError, check_refusals
 from hardmax.verify._fast.tiling import check_tiling
 
 Part = str | os.PathLike[str] | Certificate
-"""A part, or the file it is in."""
+"""A part, or the path of its file."""
 
 
 class _Summary(NamedTuple):
-    """What others need to know of a part.
+    """The data about a part that the checks of the other parts need.
 
     Attributes:
-        claim: All but its cells and its proofs, the same for all parts.
-        kind: Its kind, which is the last of these.
-        n_cells: How many cells it lists.
-        ends: What others need to know of them.
+        claim: All fields except the cells and the proofs; the same for all parts.
+        kind: The kind of the certificate, which is the last field of `claim`.
+        n_cells: The number of cells that the part lists.
+        ends: The data about the first and last cells that other parts need.
     """
 
     claim: tuple[Any, ...]
@@ -62,26 +63,26 @@ def check_parts(
     workers: int,
     executor: Workers | None = None,
 ) -> int:
-    """Check that parts of a certificate, in any order, prove their claim together.
+    """Check that the parts of a certificate, in any order, prove their claim together.
 
     Args:
         network: The network.
-        parts: The parts, at least two. Each is read twice, and only few are in memory at once.
-        check_domain: Raises `RefusedError` if a certificate is not about the domain that is meant.
-        workers: How many are checked at once.
-        executor: By whom; by processes if there are several workers.
+        parts: The parts, at least two. Each is read twice, and only a few are in memory at once.
+        check_domain: Raises `RefusedError` if a certificate is about the wrong domain.
+        workers: The number of parts checked concurrently.
+        executor: Where parts are checked. The default is processes if there are several workers.
 
     Returns:
-        The proved number of cells.
+        The proven number of cells.
 
     Raises:
-        RefusedError: If they do not; the message names the part.
+        RefusedError: If the parts do not prove their claim; the message names the part.
     """
     executor = executor or ("processes" if workers > 1 else None)
     summaries: list[tuple[_Summary, Part]] = []
     answers = in_order(partial(_summary, network), parts, workers, executor)
     refusals: list[str] = []
-    # All are read before one is refused: that a file cannot be read is an error, whatever else is.
+    # Read all parts before refusing one, because an unreadable file is an error in any case.
     for part, answer in zip(parts, track(answers, "parts read", len(parts)), strict=True):
         if isinstance(answer, str):
             refusals.append(answer)
@@ -89,14 +90,14 @@ def check_parts(
             summaries.append((answer, part))
     if refusals:
         raise RefusedError(refusals[0])
-    check_domain(loaded(parts[0]))
+    check_domain(load_part(parts[0]))
     summaries.sort(key=lambda one: _key(one[0].ends.early[0]))
     found = [summary for summary, _ in summaries]
     for one, other in pairwise(found):
         if one.claim != other.claim:
             raise RefusedError("the parts are about different models or domains")
         if _key(one.ends.late[-1]) >= _key(other.ends.early[0]):
-            raise RefusedError("the parts list cells twice, or between those of another part")
+            raise RefusedError("two parts overlap, or list the same cell")
     contexts = part_contexts(network, [one.ends for one in found], found[0].kind)
     tasks = zip((part for _, part in summaries), contexts, strict=True)
     n_cells = sum(one.n_cells for one in found)
@@ -109,42 +110,42 @@ def check_parts(
     return n_cells
 
 
-def loaded(part: Part) -> Certificate:
-    """Return a part, read from its file if it is in one."""
+def load_part(part: Part) -> Certificate:
+    """Return a part, read from its file if a path is given."""
     return part if isinstance(part, Certificate) else Certificate.load(part)
 
 
-def _named(part: Part, reason: str) -> str:
+def _name_part(part: Part, reason: str) -> str:
     return reason if isinstance(part, Certificate) else f"{Path(part).name}: {reason}"
 
 
 def _summary(network: ArgmaxNetwork, part: Part) -> _Summary | str:
-    """Look at the shapes and the order of a part; return what is wrong, if anything is."""
+    """Check the shapes and the order of a part; return its summary, or the reason for refusal."""
     try:
-        own = loaded(part)
+        own = load_part(part)
         check_shapes(network, own)
         if (order_of(own.signatures) != np.arange(own.n_cells)).any():
-            raise RefusedError("the cells of a part must be in order")
+            raise RefusedError("the cells of a part must be in lexicographic order")
     except RefusedError as refusal:
-        return _named(part, str(refusal))
+        return _name_part(part, str(refusal))
     return _Summary(
         own.subject(), own.kind, own.n_cells, part_ends(network, own.signatures, own.kind)
     )
 
 
 def _key(signature: AnyArray) -> bytes:
-    """Return what sorts cells."""
+    """Return a sort key for the lexicographic order of cells."""
     return signature.astype(">u4").tobytes()
 
 
 def _refusal(network: ArgmaxNetwork, task: tuple[Part, PartContext]) -> str | None:
-    """Check a part; return what is wrong with it."""
+    """Check a part; return the reason for refusal, or None."""
     part, (before, behind) = task
-    own = loaded(part)
+    own = load_part(part)
     n, chart, rows, witnesses = len(own.signatures), own.chart, own.rows, own.witnesses.tolist()
     if chart.shape[1] == 2 and own.kind == TILING:
         chart, rows, witnesses = as_strip(chart, rows, witnesses)
-    # Who lists a cell checks its witness; here any point of the domain stands for it.
+    # The part that lists a cell checks its witness. For cells of other parts, any point will do.
     points = [witnesses[0]] * len(before) + witnesses + [witnesses[0]] * len(behind)
     cells = np.concatenate([before, own.signatures, behind]).astype(np.int64)
     share = len(before), len(before) + n
@@ -158,5 +159,5 @@ def _refusal(network: ArgmaxNetwork, task: tuple[Part, PartContext]) -> str | No
     except RefusedError as refusal:
         cell = -1 if refusal.cell is None else refusal.cell - len(before)
         where = f"cell {cell}: " if 0 <= cell < n else ""
-        return _named(part, f"{where}{refusal}")
+        return _name_part(part, f"{where}{refusal}")
     return None

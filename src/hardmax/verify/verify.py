@@ -1,58 +1,60 @@
-r"""Check a certificate: one file, the standard library, integers.
+r"""Check a certificate with one file, the standard library and integer arithmetic.
 
     python verify.py MODEL CERTIFICATE
 
-MODEL is a file of `hm.save_model`, CERTIFICATE one of `Certificate.save`, or several files: the
-parts of one. The status is 0 if the certificate proves its claim, 1 if it does not, 2 if a file
-cannot be read. Nothing else of the library is needed or used, no floating-point number is computed
-with, and nothing in the certificate is believed. What the files hold, field by field, and what is
-refused, is described in `docs/certificates.md`.
+MODEL is a file written by `hm.save_model`. CERTIFICATE is a file written by `Certificate.save`, or
+several files: the parts of a certificate. The exit status is 0 if the certificate proves its claim,
+1 if it does not, and 2 if a file cannot be read. The verifier neither needs nor uses any other part
+of the library, does no floating-point arithmetic, and trusts nothing in the certificate.
+`docs/certificates.md` describes every field of the files, and everything that is refused.
 
 The claim
 ---------
-A layer takes z to q = z W + b; in each of its groups affine forms of q, the scores, compete; the
-largest wins. A winner with gain g, score s and value v adds (g s, 0, ..., 0) + v to a block of y;
-the layer returns y W' + b', plus z if it is residual. The domain is the set of x = (A t + b) / q
-with <a_i, t> <= b_i. Where the winners of the layers before are known, scores are affine forms of
-t; those of one group that are the same form of t *coincide*, the first of them names the winner,
-and the group contributes their mean. The *cell* of a signature (one winner for every group of
-every layer) is the open convex set of the t inside the domain where every winner is strictly
-above all forms that do not coincide with it. The certificate claims: the listed signatures are
-exactly those with a cell that is not empty.
+A layer maps z to q = z W + b. In each of its groups, affine forms of q, the scores, compete, and
+the largest wins. A winner with gain g, score s and value v adds (g s, 0, ..., 0) + v to a block of
+y. The layer returns y W' + b', plus z if it is residual. The domain is the set of
+x = (A t + b) / q with <a_i, t> <= b_i. If the winners of the earlier layers are known, scores are
+affine forms of t. Forms of one group that are the same form of t *coincide*: the signature records
+the first of them, and the group contributes their mean. The *cell* of a signature (one winner for
+every group of every layer) is the open convex set of all t in the interior of the domain at which
+every winner is strictly larger than all forms that do not coincide with it. The certificate claims
+that the listed signatures are exactly those whose cell is nonempty.
 
-Theorem. The claim is true if these checks succeed.
+Theorem. The claim is true if the following checks succeed.
 
-1. *Every listed cell is a cell* (`_check_winners`). Its winners are the first of those that
-   coincide, and at its witness, a rational point inside the domain, they are strictly above all
-   others. So the cell is not empty. As no signature is listed twice, listed cells are disjoint.
+1. *Every listed cell is a cell* (`_check_winners`). Each winner is the first of the forms that
+   coincide with it, and at the cell's witness, a rational point in the interior of the domain, it
+   is strictly larger than all others. So the cell is nonempty. Since no signature is listed twice,
+   the listed cells are disjoint.
 
-2. *No cell is missing*, shown in one of two ways.
+2. *No cell is missing*. This is shown in one of two ways.
 
-   Tiling (dimension 2; an interval times [0, 1] is one, too). The plane is four quadrants; in
-   homogeneous coordinates (x, y, w), w >= 0, each is the cone over a triangle with the corners
-   (0, 0, 1), (+-1, 0, 0) and (0, +-1, 0), and the part of the domain in it is the cone over a
-   convex polygon. An affine form is at least 0 on a polygon if it is at its corners. Start with
-   these polygons and all listed signatures, and go through the groups, first to last. Cut a
-   polygon P into the parts P_j where j is the largest among the winners that the signatures at
-   hand list: as some listed winner is the largest at every point, the parts cover P. Check that
-   at the corners of P_j no other form of the group is above j: then no other is above j on P_j,
-   and j is what wins there. Go on with P_j and the signatures that list j. So a point of the
-   domain that lies on no wall is handed down to a signature with all its winners: its cell is
-   listed (`_check_tiling`).
+   Tiling (dimension 2; an interval is treated as its product with [0, 1]). The plane is the union
+   of four quadrants. In homogeneous coordinates (x, y, w) with w >= 0, each quadrant is the cone
+   over a triangle with the corners (0, 0, 1), (+-1, 0, 0) and (0, +-1, 0), and the part of the
+   domain in it is the cone over a convex polygon. An affine form is nonnegative on a polygon if it
+   is nonnegative at its corners. Start with these polygons and all listed signatures, and process
+   the groups from first to last. Cut a polygon P into the parts P_j on which j is the largest of
+   the winners that the current signatures list. At every point, some listed winner is the largest,
+   so the parts cover P. Check that no other form of the group is larger than j at the corners of
+   P_j. Then no other form is larger than j anywhere on P_j, and j wins there. Continue with P_j and
+   the signatures that list j. In this way, every point of the domain that lies on no wall reaches a
+   signature with all its winners, so its cell is listed (`_check_tiling`).
 
-   Refusals (any dimension). The listed signatures form a tree, split group by group. At each
-   node, every form that no listed signature below has is refused by a proof: positive multiples
-   of inequalities that hold strictly where the form would win, with the sum zero. The sum would
-   be positive at a point of such a cell, so there is none (`_check_refusals`). A cell that is not
-   empty can be followed down the tree: it never meets a form that is refused, so it arrives at a
-   listed cell with the same winners everywhere.
+   Refusals (any dimension). The listed signatures form a tree, split group by group. At each node,
+   every form that does not occur in a listed signature below is refused by a proof: positive
+   multiples of inequalities that would hold strictly where the form wins, and whose sum is zero. At
+   a point of such a cell the sum would be positive, so there is no such cell (`_check_refusals`).
+   Every nonempty cell can be followed down the tree. It never meets a refused form, so it arrives
+   at a listed cell with the same winners everywhere.
 
 Arithmetic
 ----------
-A float64 is an integer over a power of two. A list of affine forms f_1, ..., f_n of t is an
-integer matrix: rows q f_1, ..., q f_n (the constant last) and then the row (0, ..., 0, q) of the
-constant 1, for some q >= 1. An affine map z W + b is such a matrix too, which acts on the left.
-Only products and sums are formed, and common factors divided out.
+A float64 is an integer divided by a power of two. A list of affine forms f_1, ..., f_n of t is
+stored as an integer matrix with the rows q f_1, ..., q f_n (the constant last) and then the row
+(0, ..., 0, q) of the constant 1, for some q >= 1. An affine map z W + b is stored as such a matrix,
+too, which acts from the left. The only operations are products, sums, and division by common
+factors.
 """
 
 import hashlib
@@ -77,14 +79,14 @@ MOST_DIMENSIONS = 1 << 20
 MOST_DOMAIN_BITS = 1 << 14
 MOST_PADDING = 64
 JSON_SAFE = 1 << 53
-"""JSON numbers are below this in absolute value; longer integers are hexadecimal text."""
+"""The bound on the absolute value of JSON numbers; larger integers are hexadecimal text."""
 
 Row = list[int]
 Point = tuple[int, ...]
 Terms = list[tuple[int, int]]
-"""A row of a matrix without its zeros: pairs (column, entry)."""
+"""A row of a matrix without its zeros, as pairs (column, entry)."""
 Words = tuple[str, str, str]
-"""What a layer, its groups and their forms are called: ("block 0", "head", "key")."""
+"""The names of a layer, its groups and their forms, such as ("block 0", "head", "key")."""
 
 
 class RefusedError(Exception):
@@ -92,18 +94,18 @@ class RefusedError(Exception):
 
 
 class UnreadableError(RefusedError):
-    """A file is not what it must be."""
+    """A file cannot be read, or is not of the required format."""
 
 
 def check(model: bytes, *certificate: bytes | str) -> int:
-    """Check a certificate; return the number of cells that it proves.
+    """Check a certificate, and return the number of cells that it proves.
 
     Args:
         model: The content of a model file.
         certificate: The content of a certificate file, or of the files of its parts.
 
     Raises:
-        UnreadableError: If one of them is not such a file.
+        UnreadableError: If a file does not have the required format.
         RefusedError: If the certificate does not prove its claim about the model.
     """
     network = read_model(model)
@@ -114,7 +116,7 @@ def check(model: bytes, *certificate: bytes | str) -> int:
         except UnreadableError:
             raise
         except RefusedError as refusal:
-            # Another part may be unreadable, which comes first.
+            # Another part may be unreadable, and that error takes precedence.
             refusals.append(refusal)
     if refusals:
         raise refusals[0]
@@ -122,7 +124,7 @@ def check(model: bytes, *certificate: bytes | str) -> int:
 
 
 def check_claim(network: "Network", claim: "Claim") -> int:
-    """Check what a certificate says about a model, as `check` does."""
+    """Check the claim of a certificate about a network; return the number of cells."""
     if claim.model != network.fingerprint:
         raise RefusedError("the certificate is about another model")
     _check_shapes(network, claim)
@@ -137,17 +139,17 @@ def check_claim(network: "Network", claim: "Claim") -> int:
 
 
 class Claim(NamedTuple):
-    """What a certificate says.
+    """The claim of a certificate.
 
     Attributes:
         model: The `fingerprint` of the model.
         dim: The dimension of t.
         chart: Integer rows (A, b), one for each coordinate of x.
-        denominator: The q.
-        rows: Integer rows (-a_i, b_i): positive at (t, 1) inside the domain.
+        denominator: The denominator q.
+        rows: Integer rows (-a_i, b_i), positive at (t, 1) in the interior of the domain.
         signatures: The cells, in lexicographic order.
-        witnesses: For each cell integers (p, r), r > 0: the point p / r.
-        proofs: Of a certificate by refusals those of each of its parts; None for a tiling.
+        witnesses: For each cell, integers (p, r) with r > 0, which stand for the point p / r.
+        proofs: The proofs of each part, for a certificate by refusals; None for a tiling.
         ends: The number of cells up to the end of each part.
         is_ordered: Whether the file lists the cells in lexicographic order.
     """
@@ -165,27 +167,27 @@ class Claim(NamedTuple):
 
 
 def join_parts(parts: Sequence[Claim]) -> Claim:
-    """Put the parts of a certificate together; a single one is a whole certificate.
+    """Join the parts of a certificate; a single part is a whole certificate.
 
     Raises:
-        RefusedError: If they are about different models or domains or of different kinds, or list
-            cells out of order, twice, or between two cells of another part.
+        RefusedError: If the parts have different models, domains or kinds, or list cells out of
+            order, twice, or between two cells of another part.
     """
     if not parts:
-        raise RefusedError("there is no part")
+        raise RefusedError("the certificate has no parts")
     if len(parts) == 1:
         return parts[0]
     if not all(part.signatures for part in parts):
-        raise RefusedError("no cell is listed")
+        raise RefusedError("a part lists no cells")
     parts = sorted(parts, key=lambda part: part.signatures[0])
     for part in parts:
         if _subject(part) != _subject(parts[0]):
             raise RefusedError("the parts are about different models or domains")
         if not part.is_ordered:
-            raise RefusedError("the cells of a part must be in order")
+            raise RefusedError("the cells of a part must be in lexicographic order")
     for one, other in pairwise(parts):
         if one.signatures[-1] >= other.signatures[0]:
-            raise RefusedError("the parts list cells twice, or between those of another part")
+            raise RefusedError("two parts overlap, or list the same cell")
     return parts[0]._replace(
         signatures=[signature for part in parts for signature in part.signatures],
         witnesses=[witness for part in parts for witness in part.witnesses],
@@ -197,7 +199,7 @@ def join_parts(parts: Sequence[Claim]) -> Claim:
 
 
 def _subject(claim: Claim) -> tuple[Any, ...]:
-    """Return what the parts of a certificate have in common."""
+    """Return the fields that all parts of a certificate must share."""
     return *claim[: Claim._fields.index("signatures")], claim.proofs is None
 
 
@@ -205,7 +207,7 @@ def read_certificate(text: bytes | str) -> Claim:
     """Read a certificate: JSON without fractions, in which long integers are hexadecimal text."""
     content = _json(text, "the certificate")
     if _get(content, "format", str) not in CERTIFICATE_FORMATS:
-        raise UnreadableError(f"the certificate must have a format of {CERTIFICATE_FORMATS}")
+        raise UnreadableError(f"the format of the certificate must be in {CERTIFICATE_FORMATS}")
     domain, completeness = _get(content, "domain", dict), _get(content, "completeness", dict)
     kind = _get(completeness, "kind", str)
     if kind not in ("tiling", "refusals"):
@@ -227,7 +229,7 @@ def read_certificate(text: bytes | str) -> Claim:
         [_index(winner) for winner in _list(row)] for row in _get(content, "signatures", list)
     ]
     if len({len(signature) for signature in signatures}) > 1:
-        raise UnreadableError("`signatures` must list as many winners for each cell")
+        raise UnreadableError("`signatures` must list the same number of winners for each cell")
     witnesses = _table(content, "witnesses", dim + 1)
     proofs = None
     if kind == "refusals":
@@ -237,7 +239,7 @@ def read_certificate(text: bytes | str) -> Claim:
     model, domain_hash = _get(content, "model", str), _get(content, "domain_fingerprint", str)
     tables = [Tensor((len(table), dim + 1), table, "O") for table in (chart, rows)]
     if domain_hash != fingerprint([tables[0], denominator, tables[1]]):
-        raise RefusedError("the domain is not the one the certificate was made for")
+        raise RefusedError("the domain does not match `domain_fingerprint`")
     if len(witnesses) != len(signatures):
         raise RefusedError(f"there are {len(witnesses)} witnesses for {len(signatures)} cells")
     order = sorted(range(len(signatures)), key=signatures.__getitem__)
@@ -256,14 +258,14 @@ def read_certificate(text: bytes | str) -> Claim:
 
 
 def _json(text: bytes | str, what: str, integer: Callable[[str], int] = int) -> Any:
-    """Read JSON in whole characters and without fractions, in which no name stands twice."""
+    """Read JSON with valid characters, without fractions and without repeated names."""
 
     def refuse(word: str) -> None:
         raise ValueError(f"{word:.60} is not an integer")
 
     def without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         if len(dict(pairs)) != len(pairs):
-            raise ValueError("a name stands twice in one object")
+            raise ValueError("an object has a repeated name")
         return dict(pairs)
 
     try:
@@ -280,7 +282,7 @@ def _json(text: bytes | str, what: str, integer: Callable[[str], int] = int) -> 
         while todo:
             entry = todo.pop()
             if type(entry) is str:
-                # Half of a surrogate pair, which JSON can spell, is no character.
+                # JSON can spell half of a surrogate pair, which is not a character.
                 entry.encode("utf-8")
             elif type(entry) is list:
                 todo += entry
@@ -301,20 +303,20 @@ def _get(content: Any, name: str, kind: type) -> Any:
     """Return a field of one exact type."""
     value = content.get(name) if isinstance(content, dict) else None
     if type(value) is not kind:
-        raise UnreadableError(f"`{name}` must be there, and be of type {kind.__name__}")
+        raise UnreadableError(f"`{name}` is missing or not of type {kind.__name__}")
     return value
 
 
 def _only(content: Any, names: set[str]) -> None:
     if type(content) is not dict:
-        raise UnreadableError(f"there must be an object with the fields {sorted(names)}")
+        raise UnreadableError(f"an object with the fields {sorted(names)} is required")
     if set(content) != names:
         raise UnreadableError(f"the fields must be {sorted(names)}; got {sorted(content)!s:.200}")
 
 
 def _list(value: Any) -> list[Any]:
     if type(value) is not list:
-        raise UnreadableError("a list must be one")
+        raise UnreadableError(f"a list is required; got {type(value).__name__}")
     return value
 
 
@@ -324,13 +326,13 @@ def _integer(entry: Any) -> int:
     if type(entry) is str and re.fullmatch("-?0x[0-9a-fA-F]+", entry):
         return int(entry, 16)
     raise UnreadableError(
-        "an integer must be a number below 2**53 in absolute value, or hexadecimal text as '-0x1f'"
+        "an integer must be a number below 2**53 in absolute value, or hexadecimal text like -0x1f"
     )
 
 
 def _index(entry: Any) -> int:
     if type(entry) is not int or not 0 <= entry < JSON_SAFE:
-        raise UnreadableError("`signatures` must hold indices below 2**53")
+        raise UnreadableError("`signatures` must contain indices below 2**53")
     return entry
 
 
@@ -343,22 +345,22 @@ def _table(content: dict[str, Any], name: str, n_columns: int) -> list[Row]:
 
 def _pair(pair: Any) -> tuple[int, int]:
     if type(pair) is not list or len(pair) != 2 or type(pair[0]) is not int:
-        raise UnreadableError("a proof must be a list of pairs of a row and a multiplier")
+        raise UnreadableError("a proof must be a list of pairs (row, multiplier)")
     return _integer(pair[0]), _integer(pair[1])
 
 
-# The model. Every kind of model is a network of argmax layers; a file may hold these, or weights
-# that they are put together from. First the layers as they are stored, floats, which the
-# fingerprint is of; then as integers.
+# The model. Every kind of model is a network of argmax layers. A file contains these layers, or
+# weights from which they are assembled. The stored layers have float entries, and the fingerprint
+# is computed from them. Afterwards they are converted to integers.
 
 
 class Tensor(NamedTuple):
     """An array.
 
     Attributes:
-        shape: Its shape.
-        numbers: Its numbers, row by row; of a table of integers of any length its rows.
-        kind: "d" for float64, "q" for int64, "O" for integers of any length.
+        shape: The shape.
+        numbers: The entries, row by row; for a table of arbitrary integers, the rows.
+        kind: "d" for float64, "q" for int64, "O" for arbitrary integers.
     """
 
     shape: tuple[int, ...]
@@ -405,7 +407,7 @@ def fingerprint(parts: Any) -> str:
 
 
 def _decimal(integer: int) -> str:
-    """Write an integer in decimal digits, also one too long for `str`."""
+    """Write an integer in decimal digits, even if it is too long for `str`."""
     pieces, rest = [], abs(integer)
     while rest >= 10**500:
         rest, piece = divmod(rest, 10**500)
@@ -414,14 +416,14 @@ def _decimal(integer: int) -> str:
 
 
 class Tensors:
-    """The tensors of a file; each is asked for once, by its name and shape."""
+    """The tensors of a file; each is taken once, by its name and shape."""
 
     def __init__(self, tensors: dict[str, Tensor]) -> None:
         self._left = tensors
         self.n_numbers = sum(len(tensor.numbers) for tensor in tensors.values())
 
     def content_hash(self, fields: dict[str, Any]) -> str:
-        """Hash the tensors and the fields of the metadata, without their own hash."""
+        """Hash the tensors and the fields of the metadata, except for the stored hash."""
         return fingerprint([json.dumps(fields, sort_keys=True), self._left])
 
     def __contains__(self, name: str) -> bool:
@@ -431,7 +433,7 @@ class Tensors:
         return len(self._left)
 
     def take(self, name: str, *shape: int | None, masks: bool = False) -> Tensor:
-        """Take a tensor of a shape; None is any number from 1 on."""
+        """Take a tensor of the given shape, in which None stands for any positive number."""
         tensor = self._left.pop(name, None)
         if tensor is None:
             raise UnreadableError(f"the tensor `{name:.60}` is missing")
@@ -439,20 +441,20 @@ class Tensors:
         if list(tensor.shape) != sizes or len(shape) != len(sizes):
             raise UnreadableError(f"the tensor `{name:.60}` has the shape {tensor.shape!s:.60}")
         if not all(isfinite(x) or (masks and x < 0) for x in tensor.numbers):
-            raise UnreadableError(f"the tensor `{name:.60}` is not finite")
+            raise UnreadableError(f"the tensor `{name:.60}` has an entry that is not finite")
         return tensor
 
 
 def read_model(content: bytes) -> "Network":
-    """Read a model file: safetensors, whose metadata say how the tensors fit together."""
+    """Read a model file: safetensors, whose metadata describes the structure of the model."""
     text, tensors = _read_tensors(content)
     fields = _json(text, "the metadata of the model")
     if type(fields) is not dict:
         raise UnreadableError("the metadata of the model must be an object")
     if _get(fields, "format", str) not in MODEL_FORMATS:
         raise UnreadableError(
-            f"the model must have a format of {MODEL_FORMATS}; any model can be written so: "
-            "`hm.save_model(model.network, path)`"
+            f"the format of the model must be in {MODEL_FORMATS}; "
+            "`hm.save_model(model.network, path)` writes any model in such a format"
         )
     kind = _get(fields, "kind", str)
     if kind not in _KINDS:
@@ -461,11 +463,11 @@ def read_model(content: bytes) -> "Network":
         found = _get(fields, "content", str)
         del fields["content"]
         if found != tensors.content_hash(fields):
-            raise UnreadableError("the model is not what was written: `content` is another hash")
+            raise UnreadableError("the model was modified: its hash `content` does not match")
     del fields["format"], fields["kind"]
     stored = _KINDS[kind](fields, tensors)
     if len(tensors):
-        raise UnreadableError("the model has tensors that do not belong to it")
+        raise UnreadableError("the model file has unknown tensors")
     return network_of(stored)
 
 
@@ -478,7 +480,7 @@ def _read_tensors(content: bytes) -> tuple[str, Tensors]:
     metadata = _get(header, "__metadata__", dict)
     text = _get(metadata, "hardmax", str)
     if not all(type(entry) is str for entry in metadata.values()):
-        raise UnreadableError("`__metadata__` must hold text")
+        raise UnreadableError("`__metadata__` must contain text")
     places = {}
     for name, entry in header.items():
         if name == "__metadata__":
@@ -491,13 +493,13 @@ def _read_tensors(content: bytes) -> tuple[str, Tensors]:
             raise UnreadableError(f"the tensor `{name:.60}` has the type {dtype:.20}")
         is_plain = all(type(x) is int and x <= len(data) for x in [*offsets, *shape])
         if not is_plain or len(offsets) != 2 or offsets[1] - offsets[0] != 8 * prod(shape):
-            raise UnreadableError(f"the tensor `{name:.60}` does not lie in the file")
+            raise UnreadableError(f"the tensor `{name:.60}` does not fit into the file")
         places[name] = (*offsets, shape, kind)
-    # Side by side, so that there are no more numbers than the file has room for.
+    # Tensors must be contiguous, so that they have no more entries than the file has bytes for.
     ends = [0]
     for begin, end, _, _ in sorted(places.values()):
         if begin != ends[-1]:
-            raise UnreadableError("the tensors do not lie side by side")
+            raise UnreadableError("the tensors are not contiguous")
         ends.append(end)
     if ends[-1] != len(data):
         raise UnreadableError("the tensors do not fill the file")
@@ -508,7 +510,7 @@ def _read_tensors(content: bytes) -> tuple[str, Tensors]:
     return text, Tensors(tensors)
 
 
-# Layers as they are stored: dictionaries.
+# Stored layers, as dictionaries.
 
 
 def _vector(numbers: Sequence[Any], kind: str = "d") -> Tensor:
@@ -516,7 +518,7 @@ def _vector(numbers: Sequence[Any], kind: str = "d") -> Tensor:
 
 
 def _matrix(rows: Sequence[Sequence[Any]], n_columns: int, kind: str = "d") -> Tensor:
-    """Put a matrix together, its rows made as long as needed by zeros (-1 for indices)."""
+    """Return a matrix whose rows are padded with zeros (-1 for indices)."""
     filling = [-1 if kind == "q" else 0.0]
     numbers = [x for row in rows for x in [*row, *filling * (n_columns - len(row))]]
     return Tensor((len(rows), n_columns), numbers, kind)
@@ -542,7 +544,7 @@ def _take_affine(
 
 
 def _dims(affine: dict[str, Any]) -> tuple[int, int]:
-    """Return how many coordinates go into an affine map and come out."""
+    """Return the input and output dimensions of an affine map."""
     n = affine.get("identity")
     return (n, n) if n is not None else affine["weight"].shape
 
@@ -562,7 +564,7 @@ def _layer_words(layers: Sequence[Any], group: str) -> list[Words]:
 
 
 def _relu_layer(query: dict[str, Any], output: dict[str, Any], residual: bool) -> dict[str, Any]:
-    """Unit i is the group of the forms 0 and q_i."""
+    """Return a ReLU layer, in which unit i is the group of the forms 0 and q_i."""
     n = _dims(query)[1]
     return {
         "": "ArgmaxLayer",
@@ -591,12 +593,12 @@ def _read_relu(fields: dict[str, Any], tensors: Tensors) -> dict[str, Any]:
 
 
 def _read_maxout(fields: dict[str, Any], tensors: Tensors) -> dict[str, Any]:
-    """Unit i of a layer is the group of its forms of z."""
+    """Read a maxout network, in which each unit is a group of forms of z."""
     _only(fields, {"widths"})
     layers: list[dict[str, Any]] = []
     for i, n_units in enumerate(_get(fields, "widths", list)):
         if type(n_units) is not int or n_units < 1:
-            raise UnreadableError("`widths` must hold positive integers")
+            raise UnreadableError("`widths` must contain positive integers")
         starts: list[int] = [0]
         slopes: list[float] = []
         offsets: list[float] = []
@@ -629,7 +631,7 @@ def _read_maxout(fields: dict[str, Any], tensors: Tensors) -> dict[str, Any]:
 
 
 class _Head(NamedTuple):
-    """A head: its query's columns and biases, and for each key not masked its score and value."""
+    """A head: the query map by columns, and the scores and values of the keys not masked."""
 
     columns: list[Sequence[float]]
     query_bias: Sequence[float]
@@ -668,7 +670,7 @@ def _take_head(fields: Any, tensors: Tensors, prefix: str) -> _Head:
 
 
 def _attention_layer(heads: list[_Head], residual: bool, n_numbers: int) -> dict[str, Any]:
-    """A head is the group of its keys, which read its query; its block holds the winner's value."""
+    """Return the layer of some heads: each group is the keys of a head, each block its values."""
     dims = {(len(head.columns[0]), len(head.output[0])) for head in heads}
     if len(dims) > 1:
         raise UnreadableError("the heads of a block must have the same dimensions")
@@ -730,7 +732,7 @@ def _read_transformer(fields: dict[str, Any], tensors: Tensors) -> dict[str, Any
             layers.append(_relu_layer(before, after, residuals[1]))
             words.append((f"block {i}", "unit", "form"))
         elif not heads:
-            raise UnreadableError("a block must have a head or a feed-forward part")
+            raise UnreadableError("a block must have a head or a feed-forward layer")
     if not layers:
         raise UnreadableError("`blocks` must not be empty")
     embedding, readout = (_take_affine(tensors, f"{name}.") for name in ("embedding", "readout"))
@@ -744,7 +746,7 @@ def _read_argmax(fields: dict[str, Any], tensors: Tensors) -> dict[str, Any]:
         raise UnreadableError("`identities` must be a list of names")
     identities = set(names)
     if len(identities) < len(names):
-        raise UnreadableError("`identities` must list a name once")
+        raise UnreadableError("`identities` must not repeat a name")
 
     def affine(prefix: str) -> dict[str, Any]:
         if prefix not in identities:
@@ -752,13 +754,13 @@ def _read_argmax(fields: dict[str, Any], tensors: Tensors) -> dict[str, Any]:
         identities.remove(prefix)
         bias = tensors.take(f"{prefix}bias", None)
         if any(bias.numbers):
-            raise UnreadableError(f"the tensor `{prefix:.60}bias` of an identity must be zeros")
+            raise UnreadableError(f"the tensor `{prefix:.60}bias` of an identity must be zero")
         return _identity(len(bias.numbers))
 
     layers = []
     for i, residual in enumerate(_get(fields, "residuals", list)):
         if type(residual) is not bool:
-            raise UnreadableError("`residuals` must hold true or false")
+            raise UnreadableError("`residuals` must contain true or false")
         prefix = f"layers.{i}."
         slopes = tensors.take(f"{prefix}slopes", None, None)
         n_forms, n_read = slopes.shape
@@ -784,7 +786,7 @@ def _read_argmax(fields: dict[str, Any], tensors: Tensors) -> dict[str, Any]:
     network = _network(layers, affine("embedding."), affine("readout."), words)
     if identities:
         raise UnreadableError(
-            f"`identities` must be maps of the model; got {min(identities)!r:.60}"
+            f"`identities` must name maps of the model; got {min(identities)!r:.60}"
         )
     return network
 
@@ -798,14 +800,14 @@ _KINDS = {
 }
 
 
-# Layers as integers.
+# Integer layers.
 
 
 class Map(NamedTuple):
-    """An affine map as integers: row i is the i-th coordinate times the scale.
+    """An affine map in integers: row i is the i-th output coordinate times the scale.
 
     Attributes:
-        n_in: How many coordinates come in; column `n_in` holds the constants.
+        n_in: The input dimension; column `n_in` has the constants.
         rows: The rows, without zeros.
         scale: The scale, at least 1.
     """
@@ -816,19 +818,19 @@ class Map(NamedTuple):
 
 
 class Layer(NamedTuple):
-    """A layer as integers.
+    """A layer in integers.
 
     Attributes:
         query: The map z -> q.
-        scores: The forms of q, without zeros, times `scores_scale`; constants last.
-        scores_scale: At least 1.
+        scores: The forms of q times `scores_scale`, without zeros, constants last.
+        scores_scale: The scale of `scores`, at least 1.
         groups: The forms of each group.
         slots: The first column of each group's block.
-        gains: For each form its gain times `gains_scale`.
-        gains_scale: At least 1.
-        values: For each form its value, without zeros, times `values_scale`.
-        values_scale: At least 1.
-        output: The map after the blocks.
+        gains: The gain of each form times `gains_scale`.
+        gains_scale: The scale of `gains`, at least 1.
+        values: The value of each form times `values_scale`, without zeros.
+        values_scale: The scale of `values`, at least 1.
+        output: The map from the blocks to the output.
         residual: Whether z is added.
     """
 
@@ -846,9 +848,9 @@ class Layer(NamedTuple):
 
 
 class Network(NamedTuple):
-    """The map before the first layer, the layers, and the hash of what they were made from.
+    """The map before the first layer, the layers, the hash of the stored network, and the names.
 
-    For each layer also the words for messages.
+    `words` has the names of each layer for messages.
     """
 
     embedding: Map
@@ -858,28 +860,28 @@ class Network(NamedTuple):
 
 
 def network_of(stored: dict[str, Any]) -> Network:
-    """Turn a network as it is stored into integers."""
+    """Convert a stored network to integers."""
     embedding = _integer_map(stored["embedding"])
     layers = [_integer_layer(layer) for layer in stored["layers"]]
     width = len(embedding.rows)
     for layer in layers:
         width_out = len(layer.output.rows)
         if layer.query.n_in != width or (layer.residual and width_out != width):
-            raise UnreadableError("the layers of the model do not fit together")
+            raise UnreadableError("the layers of the model have inconsistent sizes")
         width = width_out
     if _dims(stored["readout"])[0] != width:
-        raise UnreadableError("the layers of the model do not fit together")
+        raise UnreadableError("the layers of the model have inconsistent sizes")
     hashed = {name: part for name, part in stored.items() if name != "words"}
     return Network(embedding, layers, fingerprint(hashed), list(stored["words"]))
 
 
 def name_form(words: Words, group: int, form: int) -> str:
-    """Return what a form of a group is called in messages."""
+    """Return the name of a form of a group, for messages."""
     return f"{words[0]}, {words[1]} {group}, {words[2]} {form}"
 
 
-def _scaled(rows: Sequence[Sequence[float]]) -> tuple[list[Terms], int]:
-    """Write rows of floats as integers over one power of two, without zeros."""
+def _to_integers(rows: Sequence[Sequence[float]]) -> tuple[list[Terms], int]:
+    """Write rows of floats as integers over a common power of two, without zeros."""
     ratios = [[(k, *x.as_integer_ratio()) for k, x in enumerate(row) if x] for row in rows]
     scale = max((q for row in ratios for _, _, q in row), default=1)
     return [[(k, p * (scale // q)) for k, p, q in row] for row in ratios], scale
@@ -890,7 +892,7 @@ def _integer_map(affine: dict[str, Any]) -> Map:
         n = affine["identity"]
         return Map(n, [[(i, 1)] for i in range(n)], 1)
     columns = zip(affine["weight"].columns(), affine["bias"].numbers, strict=True)
-    rows, scale = _scaled([(*column, constant) for column, constant in columns])
+    rows, scale = _to_integers([(*column, constant) for column, constant in columns])
     return Map(affine["weight"].shape[0], rows, scale)
 
 
@@ -900,27 +902,29 @@ def _integer_layer(stored: dict[str, Any]) -> Layer:
     slopes, offsets, values = stored["slopes"], stored["offsets"].numbers, stored["values"]
     groups = [range(start, end) for start, end in pairwise(starts)]
     if starts[0] != 0 or starts[-1] != len(offsets) or not all(groups):
-        raise UnreadableError("`starts` must rise from 0 to the number of forms")
+        raise UnreadableError("`starts` must increase strictly from 0 to the number of forms")
     if not all(0 <= slot <= output.n_in - values.shape[1] for slot in slots):
-        raise UnreadableError("`slots` must leave room for the values")
+        raise UnreadableError("`slots` must leave space for the values in the output")
     n_queries, n_read = len(query.rows), slopes.shape[1]
     reads = [range(n_queries)] * len(groups) if stored["reads"] is None else stored["reads"].rows()
     if any(len(read) != n_read for read in reads):
         raise UnreadableError("`slopes` must have a column for each entry that is read")
-    scores, scores_scale = _scaled([(*a, c) for a, c in zip(slopes.rows(), offsets, strict=True)])
+    scores, scores_scale = _to_integers(
+        [(*a, c) for a, c in zip(slopes.rows(), offsets, strict=True)]
+    )
     for read, group in zip(reads, groups, strict=True):
         used = [entry for entry in read if entry != -1]
         is_right = len(set(used)) == len(used) and all(0 <= k < n_queries for k in used)
         places = [*read, n_queries]
         for form in group:
-            # A form of what the group reads becomes one of the whole query.
+            # Convert a form of the entries that the group reads to a form of the whole query.
             scores[form] = [(places[k], x) for k, x in scores[form]]
             is_right = is_right and all(k >= 0 for k, _ in scores[form])
         if not is_right:
-            raise UnreadableError("`reads` must name entries of the query, each once")
-    (gains,), gains_scale = _scaled([stored["gains"].numbers])
+            raise UnreadableError("`reads` must list distinct entries of the query")
+    (gains,), gains_scale = _to_integers([stored["gains"].numbers])
     known_gains = dict(gains)
-    integer_values, values_scale = _scaled(values.rows())
+    integer_values, values_scale = _to_integers(values.rows())
     return Layer(
         query=query,
         scores=scores,
@@ -936,28 +940,28 @@ def _integer_layer(stored: dict[str, Any]) -> Layer:
     )
 
 
-# Composing layers. Forms are integer rows; the last of a list is that of the constant 1.
+# Composing layers. Forms are integer rows; the last row of a list is the constant 1.
 
 
-def _combined(rows: list[Terms], forms: list[Row]) -> list[Row]:
-    """Multiply a matrix, its rows without zeros, with forms."""
+def _combine(rows: list[Terms], forms: list[Row]) -> list[Row]:
+    """Multiply a matrix, given as rows without zeros, by forms."""
     columns = list(zip(*forms, strict=True))
     return [[sum([x * column[k] for k, x in terms]) for column in columns] for terms in rows]
 
 
-def _mapped(affine: Map, forms: list[Row]) -> list[Row]:
-    return [*_combined(affine.rows, forms), [affine.scale * x for x in forms[-1]]]
+def _apply_map(affine: Map, forms: list[Row]) -> list[Row]:
+    return [*_combine(affine.rows, forms), [affine.scale * x for x in forms[-1]]]
 
 
 def _scores(layer: Layer, forms: list[Row]) -> list[Row]:
-    """Return the scores of a layer, and last the constant 1."""
-    queries = _mapped(layer.query, forms)
+    """Return the scores of a layer, followed by the constant 1."""
+    queries = _apply_map(layer.query, forms)
     unit = [layer.scores_scale * x for x in queries[-1]]
-    return [*_combined(layer.scores, queries), unit]
+    return [*_combine(layer.scores, queries), unit]
 
 
-def _tied(layer: Layer, scores: list[Row], winners: Sequence[int]) -> list[list[int]]:
-    """Return for each group the forms that coincide with its winner."""
+def _find_coinciding(layer: Layer, scores: list[Row], winners: Sequence[int]) -> list[list[int]]:
+    """Return, for each group, the forms that coincide with its winner."""
     return [
         [form for form in group if scores[form] == scores[group[winner]]]
         for group, winner in zip(layer.groups, winners, strict=True)
@@ -965,7 +969,7 @@ def _tied(layer: Layer, scores: list[Row], winners: Sequence[int]) -> list[list[
 
 
 def _after(layer: Layer, forms: list[Row], scores: list[Row], tied: list[list[int]]) -> list[Row]:
-    """Return the forms after a layer in which these forms win, where several in equal shares."""
+    """Return the forms after a layer; several winners of a group contribute equal shares."""
     one = scores[-1][-1]
     shares = lcm(*(len(winners) for winners in tied))
     zero = [0] * len(scores[-1])
@@ -980,7 +984,7 @@ def _after(layer: Layer, forms: list[Row], scores: list[Row], tied: list[list[in
                 *slopes, last = blocks[slot + k]
                 blocks[slot + k] = [*slopes, last + constant]
     unit = [*zero[:-1], shares * layer.gains_scale * layer.values_scale * one]
-    result = _mapped(layer.output, [*blocks, unit])
+    result = _apply_map(layer.output, [*blocks, unit])
     if layer.residual:
         scale = lcm(result[-1][-1], forms[-1][-1])
         a, b = scale // result[-1][-1], scale // forms[-1][-1]
@@ -993,25 +997,25 @@ def _after(layer: Layer, forms: list[Row], scores: list[Row], tied: list[list[in
     return [[x // divisor for x in row] for row in result]
 
 
-# What every certificate has to satisfy.
+# The checks that apply to every certificate.
 
 
 def _check_shapes(network: Network, claim: Claim) -> None:
-    """Refuse what is not a statement about the model."""
+    """Refuse a claim whose shapes do not match the model."""
     dim_in, dim = network.embedding.n_in, claim.dim
     if len(claim.chart) != dim_in:
         raise RefusedError(f"the domain does not lie in R^{dim_in}")
     if _rank([row[:-1] for row in claim.chart]) < dim:
-        raise RefusedError("the chart maps different coordinates to one point")
+        raise RefusedError("the chart is not injective")
     if claim.proofs is None and dim > 2:
-        raise RefusedError(f"a tiling shows nothing in dimension {dim}")
+        raise RefusedError(f"a tiling proves nothing in dimension {dim}")
     places = [
         (len(forms), words, group)
         for layer, words in zip(network.layers, network.words, strict=True)
         for group, forms in enumerate(layer.groups)
     ]
     if not claim.signatures:
-        raise RefusedError("no cell is listed")
+        raise RefusedError("the certificate lists no cells")
     for one, other in pairwise(claim.signatures):
         if one == other:
             raise RefusedError(f"the cell {one!s:.60} is listed twice")
@@ -1022,17 +1026,17 @@ def _check_shapes(network: Network, claim: Claim) -> None:
             if winner >= n:
                 raise RefusedError(
                     f"cell {signature!s:.60}: {words[0]}, {words[1]} {group} has {n} {words[2]}"
-                    f"{'s' * (n != 1)}, and none is number {winner}"
+                    f"{'s' * (n != 1)}, so {words[2]} {winner} does not exist"
                 )
     for witness in claim.witnesses:
         if witness[-1] < 1:
-            raise RefusedError("a witness has no positive denominator")
+            raise RefusedError("the denominator of a witness is not positive")
         if any(any(row) and _dot(row, witness) <= 0 for row in claim.rows):
             raise RefusedError("a witness is not inside the domain")
 
 
 def _rank(matrix: list[Row]) -> int:
-    """Return the rank of an integer matrix, by elimination without fractions."""
+    """Return the rank of an integer matrix by fraction-free elimination."""
     rows, rank = [list(row) for row in matrix if any(row)], 0
     while rows:
         pivot = rows.pop()
@@ -1055,22 +1059,24 @@ def _primitive(row: Sequence[int]) -> Row:
 
 
 def _start(network: Network, claim: Claim) -> list[Row]:
-    """Return what goes into the first layer, as forms of t."""
+    """Return the input of the first layer as forms of t."""
     unit = [0] * claim.dim + [claim.denominator]
-    return _mapped(network.embedding, [*claim.chart, unit])
+    return _apply_map(network.embedding, [*claim.chart, unit])
 
 
 def _check_winners(
     layer: Layer, words: Words, column: int, scores: list[Row], claim: Claim, cells: range
 ) -> None:
-    """Check that in some cells the listed winners of a layer win, and are the first of their kind.
+    """Check that the listed winners of a layer win in some cells, and are recorded correctly.
+
+    The signature must record the first of several coinciding forms.
 
     Args:
         layer: The layer.
-        words: What it is called.
-        column: Its first column in a signature.
-        scores: Its scores where these cells are.
-        claim: What is claimed.
+        words: The names of the layer, its groups and forms.
+        column: The first column of the layer in a signature.
+        scores: The scores of the layer on these cells.
+        claim: The claim.
         cells: The cells.
     """
     for cell in cells:
@@ -1083,11 +1089,12 @@ def _check_winners(
                 if coincide and form < best:
                     raise RefusedError(
                         f"cell {claim.signatures[cell]!s:.60}: {name_form(words, k, winner)} "
-                        f"coincides there with {words[2]} {form - group[0]}, which names the cell"
+                        f"coincides there with {words[2]} {form - group[0]}, which comes first and "
+                        "must be recorded instead"
                     )
                 if not coincide and values[form] >= values[best]:
                     raise RefusedError(
-                        f"cell {claim.signatures[cell]!s:.60}: the witness is not inside"
+                        f"cell {claim.signatures[cell]!s:.60}: the witness is not inside its cell"
                     )
 
 
@@ -1097,7 +1104,7 @@ QUADRANTS = ((1, 1), (-1, 1), (-1, -1), (1, -1))
 
 
 def _as_strip(claim: Claim) -> Claim:
-    """Turn an interval into a strip of height 1: a second coordinate that no form depends on."""
+    """Turn an interval into a strip of height 1; no form depends on the second coordinate."""
     return claim._replace(
         dim=2,
         chart=[[slope, 0, constant] for slope, constant in claim.chart],
@@ -1107,12 +1114,12 @@ def _as_strip(claim: Claim) -> Claim:
 
 
 def _check_tiling(network: Network, claim: Claim) -> None:
-    """Check that listed cells are cells, and that they cover a planar domain."""
+    """Check that the listed cells are cells, and that they cover a planar domain."""
     corners: list[list[Point]] = [[(0, 0, 1), (x, 0, 0), (0, y, 0)] for x, y in QUADRANTS]
     sides = [row for row in claim.rows if any(row)]
-    polygons = [polygon for quadrant in corners if (polygon := _clipped(quadrant, sides))]
-    # Cells that begin alike are treated together: what their first layers compose to, and the
-    # polygons where these have these winners.
+    polygons = [polygon for quadrant in corners if (polygon := _clip(quadrant, sides))]
+    # Cells whose signatures begin alike are processed together: they share the composition of their
+    # first layers, and the polygons on which these layers have the given winners.
     begin = partial(_start, network, claim)
     todo = [(0, 0, begin, range(len(claim.signatures)), polygons)]
     while todo:
@@ -1128,7 +1135,7 @@ def _check_tiling(network: Network, claim: Claim) -> None:
             nodes = [part for node in nodes for part in cut(*node)]
         end = column + len(layer.groups)
         for part, pieces in nodes:
-            tied = _tied(layer, scores, claim.signatures[part[0]][column:end])
+            tied = _find_coinciding(layer, scores, claim.signatures[part[0]][column:end])
             compose = partial(_after, layer, forms, scores, tied)
             todo.append((index + 1, end, compose, part, pieces))
 
@@ -1142,19 +1149,19 @@ def _split(
     cells: range,
     polygons: list[list[Point]],
 ) -> Iterator[tuple[range, list[list[Point]]]]:
-    """Cut polygons into the parts where the listed winners of a group win; refuse if others do.
+    """Cut polygons into the parts where the listed winners of a group win; refuse if others win.
 
     Args:
-        claim: What is claimed.
+        claim: The claim.
         scores: The scores of the layer.
         column: The column of the group in a signature.
         group: The forms of the group.
-        name: What a form of the group is called, by its number in it.
+        name: Returns the name of a form of the group, given its number in the group.
         cells: The cells that the polygons belong to.
-        polygons: The polygons, together the closure of an open set.
+        polygons: The polygons, whose union is the closure of an open set.
 
     Yields:
-        For each winner the cells that list it, and its part of the polygons.
+        For each winner, the cells that list it, and its part of the polygons.
     """
     parts = _ranges(claim.signatures, cells, column, column + 1)
     winners = [group[claim.signatures[part[0]][column]] for part in parts]
@@ -1164,7 +1171,7 @@ def _split(
             for form in group
         }
         rivals = [above[form] for form in winners if form != winner]
-        pieces = [piece for polygon in polygons if (piece := _clipped(polygon, rivals))]
+        pieces = [piece for polygon in polygons if (piece := _clip(polygon, rivals))]
         for form in group:
             if form not in winners:
                 begins = claim.signatures[part[0]][:column]
@@ -1173,18 +1180,18 @@ def _split(
 
 
 def _check_corners(row: Row, polygons: list[list[Point]], begins: Row, rival: str) -> None:
-    """Check that a winner is at least as large as a rival on polygons, by their corners."""
+    """Check at the corners of polygons that a winner is at least as large as a rival."""
     for polygon in polygons:
         for corner in polygon:
             if _dot(row, corner) < 0:
                 raise RefusedError(
-                    f"the cells do not cover the domain: {_where(corner)} {rival} wins, in a cell "
-                    f"that begins like {begins!s:.200} and is not listed"
+                    f"the cells do not cover the domain: {_where(corner)}, {rival} wins in an "
+                    f"unlisted cell whose signature begins with {begins!s:.200}"
                 )
 
 
 def _where(corner: Point) -> str:
-    """Say where a corner is: the only quotient here, and only for people."""
+    """Describe the position of a corner. This is the only quotient here, and only for messages."""
     *coordinates, w = corner
     try:
         return f"near ({', '.join(f'{x / w:.6g}' for x in coordinates)})"
@@ -1193,16 +1200,16 @@ def _where(corner: Point) -> str:
 
 
 def _ranges(signatures: list[Row], cells: range, column: int, end: int) -> list[range]:
-    """Cut a range of cells, which are in order, where some of their columns change."""
+    """Cut a sorted range of cells where some of their columns change."""
     keys = [signatures[cell][column:end] for cell in cells]
     cuts = [i for i, (one, other) in enumerate(pairwise(keys), 1) if one != other]
     return [cells[begin:stop] for begin, stop in pairwise([0, *cuts, len(cells)])]
 
 
-def _clipped(polygon: list[Point], rows: list[Row]) -> list[Point] | None:
+def _clip(polygon: list[Point], rows: list[Row]) -> list[Point] | None:
     """Return the part of a polygon where all rows are at least 0; None if it has no interior.
 
-    A polygon is the list of its corners (x, y, w), w >= 0, without common factors, going round.
+    A polygon is the list of its corners in order, (x, y, w) with w >= 0 and no common factors.
     """
     for row in rows:
         values = [_dot(row, corner) for corner in polygon]
@@ -1214,7 +1221,7 @@ def _clipped(polygon: list[Point], rows: list[Row]) -> list[Point] | None:
         for i, value in enumerate(values):
             before = values[i - 1]
             if before * value < 0:
-                # Where the edge meets the line: between the two corners.
+                # The point where the edge meets the line lies between the two corners.
                 pairs = zip(polygon[i - 1], polygon[i], strict=True)
                 part.append(tuple(_primitive([abs(value) * x + abs(before) * y for x, y in pairs])))
             if value >= 0:
@@ -1227,17 +1234,17 @@ def _clipped(polygon: list[Point], rows: list[Row]) -> list[Point] | None:
 
 
 class _Node(NamedTuple):
-    """A range of cells that agree in some groups, and the layer they are split by.
+    """A range of cells that agree in some groups, and the layer that splits them.
 
     Attributes:
-        depth: Which layer.
-        forms: What goes into it.
-        scores: Its scores.
+        depth: The index of the layer.
+        forms: The input of the layer.
+        scores: The scores of the layer.
         cells: The cells.
-        present: For each group of the layer the forms that win in one of the cells.
+        present: For each group of the layer, the forms that win in some of the cells.
         refused: The pairs (group, form) to refuse here.
-        decided: For every column that the cells agree in, and that was split by or belongs to an
-            earlier layer, the scores of its layer and the winner.
+        decided: The scores of the layer and the winner, for every column in which the cells agree
+            and which was used for a split or belongs to an earlier layer.
     """
 
     depth: int
@@ -1250,13 +1257,13 @@ class _Node(NamedTuple):
 
 
 class _Tree(NamedTuple):
-    """What all nodes share.
+    """The data that all nodes share.
 
     Attributes:
         network: The network.
-        claim: What is claimed.
+        claim: The claim.
         columns: The first column of each layer.
-        owners: For every form of every layer its column, and its number within its layer.
+        owners: The column of every form of every layer, and its number within its layer.
     """
 
     network: Network
@@ -1266,7 +1273,7 @@ class _Tree(NamedTuple):
 
 
 def _check_refusals(network: Network, claim: Claim, proofs: list[list[Terms]]) -> None:
-    """Check that listed cells are cells, and that every branch not taken is refused by a proof."""
+    """Check that the listed cells are cells, and that a proof refuses every unlisted branch."""
     columns, owners = [0], []
     for layer in network.layers:
         for k, forms in enumerate(layer.groups):
@@ -1277,7 +1284,7 @@ def _check_refusals(network: Network, claim: Claim, proofs: list[list[Terms]]) -
     todo = _enter(tree, 0, _start(network, claim), range(len(claim.signatures)), {})
     while todo:
         node = todo.pop()
-        # Proofs of a node stand in the part that has its first cell.
+        # The proofs of a node are in the part that has its first cell.
         supply = supplies[bisect_right(claim.ends, node.cells[0])]
         for group, form in node.refused:
             proof = next(supply, None)
@@ -1286,8 +1293,8 @@ def _check_refusals(network: Network, claim: Claim, proofs: list[list[Terms]]) -
             if why := _flaw_of(tree, proof, decided):
                 number = form - network.layers[node.depth].groups[group][0]
                 raise RefusedError(
-                    f"{name_form(network.words[node.depth], group, number)} has no listed cell "
-                    f"next to that of {claim.signatures[node.cells[0]]!s:.200}, and {why}"
+                    f"{name_form(network.words[node.depth], group, number)} wins in no listed cell "
+                    f"next to {claim.signatures[node.cells[0]]!s:.200}, and {why}"
                 )
         split = next((k for k, present in enumerate(node.present) if len(present) > 1), None)
         if split is not None:
@@ -1296,12 +1303,12 @@ def _check_refusals(network: Network, claim: Claim, proofs: list[list[Terms]]) -
         layer = network.layers[node.depth]
         first, end = columns[node.depth], columns[node.depth + 1]
         decided = {first + k: (node.scores, winner) for k, (winner,) in enumerate(node.present)}
-        tied = _tied(layer, node.scores, claim.signatures[node.cells[0]][first:end])
+        tied = _find_coinciding(layer, node.scores, claim.signatures[node.cells[0]][first:end])
         if node.depth + 1 < len(network.layers):
             after = _after(layer, node.forms, node.scores, tied)
             todo += _enter(tree, node.depth + 1, after, node.cells, {**node.decided, **decided})
     if any(next(supply, None) is not None for supply in supplies):
-        raise RefusedError("there are more proofs than branches to refuse")
+        raise RefusedError("the certificate has more proofs than branches to refuse")
 
 
 def _enter(
@@ -1311,7 +1318,7 @@ def _enter(
     cells: range,
     decided: dict[int, tuple[list[Row], int]],
 ) -> list[_Node]:
-    """Start a layer on cells that agree in all layers before."""
+    """Return the node that starts a layer, for cells that agree in all earlier layers."""
     if not tree.network.layers:
         return []
     layer, column = tree.network.layers[index], tree.columns[index]
@@ -1330,7 +1337,7 @@ def _enter(
 
 
 def _present(tree: _Tree, index: int, group: int, cells: range) -> list[int]:
-    """List the forms of a group that win in one of the cells."""
+    """Return the forms of a group that win in some of the cells."""
     column, forms = tree.columns[index] + group, tree.network.layers[index].groups[group]
     return sorted({forms[tree.claim.signatures[cell][column]] for cell in cells})
 
@@ -1358,12 +1365,12 @@ def _children(tree: _Tree, node: _Node, split: int) -> list[_Node]:
 
 
 def _flaw_of(tree: _Tree, proof: Terms | None, decided: dict[int, tuple[list[Row], int]]) -> str:
-    """Say what is wrong with a proof; nothing if it is one.
+    """Return what is wrong with a proof; empty if it is valid.
 
-    Positive multiples of inequalities, which hold strictly, have to add up to zero.
+    A proof is valid if positive multiples of inequalities that hold strictly add up to zero.
     """
     if proof is None:
-        return "no proof says why: a cell may be missing"
+        return "no proof excludes it: a cell may be missing"
     rows = [[0] * tree.claim.dim + [1], *tree.claim.rows]
     total = [0] * (tree.claim.dim + 1)
     for number, multiplier in proof:
@@ -1376,7 +1383,7 @@ def _flaw_of(tree: _Tree, proof: Terms | None, decided: dict[int, tuple[list[Row
                 scores, winner = decided[column]
                 row = [x - y for x, y in zip(scores[winner], scores[form], strict=True)]
         if multiplier < 1 or not any(row):
-            return "the proof uses an inequality that is not there"
+            return "the proof uses an inequality that does not hold there"
         total = [x + multiplier * y for x, y in zip(total, _primitive(row), strict=True)]
     if not proof or any(total):
         return "the proof does not add up to zero"
@@ -1384,7 +1391,7 @@ def _flaw_of(tree: _Tree, proof: Terms | None, decided: dict[int, tuple[list[Row
 
 
 def main(arguments: list[str]) -> int:
-    """Check the certificate of a model, both named by their files."""
+    """Check the certificate of a model, given the paths of their files."""
     if len(arguments) < 2:
         print("usage: python verify.py MODEL CERTIFICATE [PART ...]", file=sys.stderr)
         return 2
@@ -1399,7 +1406,7 @@ def main(arguments: list[str]) -> int:
     except RefusedError as error:
         print(f"not ok: {error}")
         return 1
-    print(f"ok: these are all cells: {n_cells}")
+    print(f"ok: all cells are listed: {n_cells}")
     return 0
 
 

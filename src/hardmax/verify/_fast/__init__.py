@@ -1,1 +1,1 @@
-"""The quick verifier: integers, and floats with proven bounds that say which of them are needed."""
+"""The fast verifier: floats with proven error bounds, and integers where these are undecided."""

@@ -1,4 +1,4 @@
-"""A certificate checked quickly: its shapes, then the witnesses, then that no cell is missing."""
+"""The fast verifier: check the shapes, then the witnesses, then that no cell is missing."""
 
 from itertools import pairwise
 from typing import Any
@@ -29,11 +29,11 @@ def check_certificate(network: ArgmaxNetwork, certificate: Certificate, workers:
 
     Args:
         network: The network.
-        certificate: The certificate, of the right shapes (`check_shapes`).
-        workers: How many processes check a tiling.
+        certificate: The certificate; its shapes must be correct (`check_shapes`).
+        workers: The number of processes that check a tiling.
 
     Raises:
-        RefusedError: If it does not; `cell` counts as the certificate does.
+        RefusedError: If it does not; `cell` is the index of the cell in the certificate.
     """
     order = order_of(certificate.signatures)
     try:
@@ -62,10 +62,10 @@ def _check(network: ArgmaxNetwork, certificate: Certificate, order: IntArray, wo
 
 
 def check_shapes(network: ArgmaxNetwork, certificate: Certificate) -> None:
-    """Refuse what is not even a statement about this model: nothing is believed, not even types.
+    """Refuse a certificate whose fields do not match the model; not even types are trusted.
 
     Raises:
-        RefusedError: If a field is not what it must be.
+        RefusedError: If a field has the wrong type, shape or value.
     """
     for name in ("model", "domain_fingerprint", "kind"):
         if not isinstance(getattr(certificate, name), str):
@@ -86,13 +86,13 @@ def check_shapes(network: ArgmaxNetwork, certificate: Certificate) -> None:
     if has_long_integers(chart, denominator, rows):
         raise RefusedError(f"the domain has an integer of more than {MOST_DOMAIN_BITS} bits")
     if certificate.domain_fingerprint != domain_fingerprint(chart, denominator, rows):
-        raise RefusedError("the domain is not the one the certificate was made for")
+        raise RefusedError("the domain does not match `domain_fingerprint`")
     if dim < 1 or chart.shape[0] != network.dim_in or rows.shape[1] != dim + 1:
         raise RefusedError(f"the domain does not lie in R^{network.dim_in}")
     if fmpz_mat(chart[:, :-1].tolist()).rank() < dim:
-        raise RefusedError("the chart maps different coordinates to one point")
+        raise RefusedError("the chart is not injective")
     if certificate.kind not in (TILING, REFUSALS) or (certificate.kind == TILING and dim > 2):
-        raise RefusedError(f"{certificate.kind!r} shows nothing in dimension {dim}")
+        raise RefusedError(f"a proof by {certificate.kind!r} proves nothing in dimension {dim}")
     if certificate.kind == TILING and certificate.proofs:
         raise RefusedError("a tiling has no proofs")
     if not all(_is_proof(proof) for proof in certificate.proofs):
@@ -103,7 +103,7 @@ def check_shapes(network: ArgmaxNetwork, certificate: Certificate) -> None:
         raise RefusedError("`signatures` is not a table of indices")
     n_cells, n_groups = signatures.shape
     if n_cells == 0:
-        raise RefusedError("no cell is listed")
+        raise RefusedError("the certificate lists no cells")
     if n_groups != network.n_groups:
         raise RefusedError(f"signatures have {n_groups} entries, not {network.n_groups}")
     sizes = np.concatenate(
@@ -116,13 +116,13 @@ def check_shapes(network: ArgmaxNetwork, certificate: Certificate) -> None:
         words, n = network.words[place.depth], int(sizes[column])
         raise RefusedError(
             f"cell {cell}: {words.name(column - place.groups.start)} has {n} {words.form}"
-            f"{'s' * (n != 1)}, and none is number {signatures[cell, column]}"
+            f"{'s' * (n != 1)}, so {words.form} {signatures[cell, column]} does not exist"
         )
     if witnesses.shape != (n_cells, dim + 1):
         raise RefusedError(f"there are {len(witnesses)} witnesses for {n_cells} cells")
     for cell, weight in enumerate(witnesses[:, -1].tolist()):
         if weight <= 0:
-            raise RefusedError(f"cell {cell}: the witness has no positive denominator")
+            raise RefusedError(f"cell {cell}: the denominator of the witness is not positive")
 
 
 def _is_proof(proof: Any) -> bool:
@@ -133,22 +133,22 @@ def _is_proof(proof: Any) -> bool:
 
 
 def order_of(signatures: IntArray) -> IntArray:
-    """Return the lexicographic order; refuse a signature listed twice."""
-    # Entries are not negative, so most significant bytes first compare as the numbers do.
+    """Return the lexicographic order of signatures; refuse repeated signatures."""
+    # The entries are nonnegative, so big-endian bytes compare like the numbers.
     big_endian = np.min_scalar_type(signatures.max(initial=0)).newbyteorder(">")
     keys = [row.tobytes() for row in signatures.astype(big_endian)]
     order = sorted(range(len(keys)), key=keys.__getitem__)
     for first, second in pairwise(order):
         if keys[first] == keys[second]:
-            # Equal keys stay in the order of the cells.
-            raise RefusedError(f"cells {first} and {second} are the same")
+            # The sort is stable, so equal keys keep the order of the cells.
+            raise RefusedError(f"cells {first} and {second} have the same signature")
     return np.array(order)
 
 
 def as_strip(
     chart: WideArray, rows: WideArray, witnesses: list[list[int]]
 ) -> tuple[WideArray, WideArray, list[list[int]]]:
-    """Turn an interval into a strip of height 1: a second coordinate that no form depends on."""
+    """Turn an interval into a strip of height 1; no form depends on the second coordinate."""
     wide_chart = [[slope, 0, constant] for slope, constant in chart.tolist()]
     wide_rows = [[slope, 0, bound] for slope, bound in rows.tolist()]
     wide_rows += [[0, 1, 1], [0, -1, 0]]

@@ -1,10 +1,10 @@
-r"""Exact composition for the verifier: stored weights as integers, one layer after the other.
+r"""Exact composition for the verifier: convert stored weights to integers, layer by layer.
 
-This is the verifier's own arithmetic; the engines compose with other code. A list of affine forms
+This arithmetic belongs to the verifier; the engines compose with other code. A list of affine forms
 $f_1, \dots, f_n$ of the domain's coordinates $t \in \mathbb{R}^d$ is a column of packed integers
-(`packing`), the $q f_i$ and, last, the constant form $q$ itself, for some integer
-$q \ge 1$. A product with an integer matrix whose last row is $(0, \dots, 0, s)$ is again of this
-shape, with the scale $q s$. So nothing is ever divided.
+(`packing`): the forms $q f_i$ and, last, the constant form $q$, for some integer $q \ge 1$. The
+product with an integer matrix whose last row is $(0, \dots, 0, s)$ has the same structure, with the
+scale $q s$, so no division is needed.
 """
 
 from collections.abc import Callable
@@ -27,7 +27,7 @@ class ExactNetwork:
     """A network on a domain: the forms before the first layer, and the layers.
 
     Attributes:
-        stream: The embedded coordinates of the domain as forms in its chart.
+        stream: The embedded coordinates of the domain, as forms in its chart.
         layers: The layers.
     """
 
@@ -41,7 +41,7 @@ def exact_network(network: ArgmaxNetwork, chart: WideArray, chart_denominator: i
     Args:
         network: The network.
         chart: Integer rows of $q x$ as forms in $t$, shape `(dim_in, dim + 1)`.
-        chart_denominator: The $q$.
+        chart_denominator: The denominator $q$.
     """
     unit = [0] * (chart.shape[1] - 1) + [chart_denominator]
     coordinates = fmpz_mat([*chart.tolist(), unit])
@@ -50,13 +50,13 @@ def exact_network(network: ArgmaxNetwork, chart: WideArray, chart_denominator: i
         coordinates = embedding * coordinates
     rows = [[int(x) for x in row] for row in coordinates.tolist()]
     layers = list(map(_exact_layer, network.layers, network.words))
-    # The difference of two scores, and a sign.
+    # Reserve two more bits: for the difference of two scores, and for a sign.
     reserve = 2 + max((layer.score_bits for layer in layers), default=0)
     stream = Forms.of(rows, 0, reserve)
     scale, bits = stream.scale, stream.bits
     for layer in layers[:-1]:
         scale, bits = layer.bound_after(scale, bits)
-    return ExactNetwork(stream.widened(bits), layers)
+    return ExactNetwork(stream.widen(bits), layers)
 
 
 def _exact_layer(layer: ArgmaxLayer, words: LayerWords) -> ExactLayer:
@@ -91,7 +91,7 @@ def _exact_layer(layer: ArgmaxLayer, words: LayerWords) -> ExactLayer:
 
 
 def integers_of(array: FloatArray) -> tuple[list[list[int]], int]:
-    """Write a table of floats as integers over one power of two, at least 1.
+    """Write a table of floats as integers over a common power of two, at least 1.
 
     Examples:
         >>> integers_of(np.array([[0.75, -2.0], [0.0, 4.0]]))
@@ -103,7 +103,7 @@ def integers_of(array: FloatArray) -> tuple[list[list[int]], int]:
 
 
 def _homogeneous(affine: AffineMap) -> tuple[fmpz_mat, int]:
-    """Return the rows of $z W + b$ on $(z, 1)$ and last the row of 1, all times a scale."""
+    """Return the rows of $z W + b$ on $(z, 1)$, and last the row of 1, all times a scale."""
     table: Any = np.column_stack([affine.weight.T, affine.bias])
     rows, scale = integers_of(table)
     return fmpz_mat([*rows, [0] * affine.dim_in + [scale]]), scale
@@ -124,7 +124,7 @@ def _score_rows(layer: ArgmaxLayer) -> tuple[list[list[fmpz]], int]:
         rows = fmpz_mat(outer).tolist()
         return rows, scale
     if layer.query.is_identity:
-        # Its rows are made as they are read: all of them would take the square of the dimension.
+        # Create rows only when they are read; all rows would take the square of the dimension.
         rows_of, inner_scale = partial(_unit_row, layer.dim_in + 1), 1
     else:
         inner, inner_scale = _homogeneous(layer.query)
@@ -135,7 +135,7 @@ def _score_rows(layer: ArgmaxLayer) -> tuple[list[list[fmpz]], int]:
     assert layer.reads is not None
     for group, reads in enumerate(layer.reads.tolist()):
         forms = outer[int(layer.starts[group]) : int(layer.starts[group + 1])]
-        # Where nothing is read, the slopes are 0 and any row will do.
+        # Where nothing is read, the slopes are 0, and any row will do.
         read = [rows_of(i) for i in (*reads, -1)]
         rows += (fmpz_mat(forms) * fmpz_mat(read)).tolist()
     return rows, scale * inner_scale

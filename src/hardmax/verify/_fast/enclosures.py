@@ -1,14 +1,14 @@
-r"""Rounded composition for the verifier, with bounds: what needs no exact look.
+r"""Compose layers for the verifier in floats with error bounds, to avoid exact computations.
 
-Many tables of forms are enclosed at once, entry by entry, $|\text{true} - \text{centre}| \le
-\text{radius}$; the last axis of every array counts the tables. Let $u = 2^{-53}$. For a product
-$T Z$ of $n$ terms, with $T$ rounded to a relative $2u$ or an absolute $2^{-1074}$ and $Z$ enclosed
-with radius $R$, the rounded product is wrong by at most
-$(1 + 2u)|T| R + ((n + 1) u + 2u + O(u^2)) |T||Z|$ and terms below the normal range, in whatever
+Many tables of forms are enclosed at once, entry by entry, with $|\text{true} - \text{centre}| \le
+\text{radius}$. The last axis of every array is the table. Let $u = 2^{-53}$. Consider a product
+$T Z$ of $n$ terms, with $T$ rounded to a relative error of $2u$ or an absolute error of
+$2^{-1074}$, and $Z$ enclosed with radius $R$. The error of the rounded product is at most
+$(1 + 2u)|T| R + ((n + 1) u + 2u + O(u^2)) |T||Z|$ plus terms below the normal range, in whatever
 order the terms are added [Higham02, section 3.5]. The code computes $A (R + g |Z|) + 2^{-1000}$
-with $g = 2(n + 16) u$ and $A = (1 + g)|T| + 2^{-1000}$: more than twice what is needed, which also
-covers the rounding of the bound itself. Overflow gives infinities and NaN, and neither is ever less
-than anything.
+with $g = 2(n + 16) u$ and $A = (1 + g)|T| + 2^{-1000}$. This is more than twice the required bound,
+so it also covers the rounding of the bound itself. Overflow gives infinities and NaN. Comparisons
+with these never certify anything.
 """
 
 from collections.abc import Sequence
@@ -21,21 +21,22 @@ from hardmax.verify._fast.layers import ExactLayer
 from hardmax.verify._fast.packing import Forms
 
 TINY = 2.0**-1000
-# Entries of a point are at most 1, and their errors are counted apart. A product of three terms is
-# wrong by less than 4 * 2^-53 of the sum of the absolute terms, and the bound of it by less than
-# 2^-50 of itself; the difference of two centres by 2^-53 of both.
+# The entries of a point are at most 1, and their errors are counted separately. The error of a
+# product of three terms is less than 4 * 2^-53 times the sum of the absolute terms. The relative
+# error of the bound itself is less than 2^-50. The error of the difference of two centres is at
+# most 2^-53 times both.
 RELATIVE = 2.0**-49
-# Points whose entries are nearer than this have one bound of the error of a form, the same for all.
+# All points whose entries have at most this error share one bound on the error of a form.
 _SHARP = 2.0**-44
 _SMALL = 1 << 18
 
 
 class Enclosure(NamedTuple):
-    """Tables of forms between bounds; in each the constant form 1 in the last row.
+    """Tables of enclosed forms, each with the constant form 1 in the last row.
 
     Attributes:
-        centre: Shape `(n_forms + 1, n_columns, n_tables)`.
-        radius: The same shape.
+        centre: The centres, shape `(n_forms + 1, n_columns, n_tables)`.
+        radius: The radii, of the same shape.
     """
 
     centre: FloatArray
@@ -43,10 +44,10 @@ class Enclosure(NamedTuple):
 
 
 class Scores:
-    r"""Forms to be evaluated at points, whose radii have room for rounding a value.
+    r"""Forms to be evaluated at points; their radii also cover the rounding of a value.
 
-    No entry of a point is larger than 1. Where it is off by at most $v$ in each, the value
-    $\langle c, p\rangle$ of a form with the centre $c$ and the radius $R$ is wrong by at most
+    No entry of a point is larger than 1. If the error of each entry is at most $v$, the error of
+    the value $\langle c, p\rangle$ of a form with centre $c$ and radius $R$ is at most
     $\sum_k R_k (1 + v) + \sum_k |c_k| v$.
 
     Args:
@@ -61,15 +62,15 @@ class Scores:
     def at(
         self, owners: IntArray, points: FloatArray, vague: FloatArray
     ) -> tuple[FloatArray, FloatArray]:
-        """Find the values of all forms at points.
+        """Evaluate all forms at points.
 
         Args:
-            owners: For each point the table it belongs to, shape `(n_points,)`.
+            owners: The table of each point, shape `(n_points,)`.
             points: The points, shape `(n_columns, n_points)`.
-            vague: How far an entry of each may be from the true one, shape `(n_points,)`.
+            vague: A bound on the error of the entries of each point, shape `(n_points,)`.
 
         Returns:
-            Values, and bounds of their errors, shape `(n_forms, n_points)`.
+            The values, and bounds on their errors, shape `(n_forms, n_points)`.
         """
         centre = self.forms.centre
         value = centre[:, 0].take(owners, axis=1)
@@ -79,7 +80,7 @@ class Scores:
             term *= points[k]
             value += term
         error = self._sharp.take(owners, axis=1)
-        blurred = _blurred(vague)
+        blurred = _find_blurred(vague)
         if len(blurred):
             some = owners[blurred]
             reach, size = (table.take(some, axis=1) for table in (self._reach, self._size))
@@ -94,17 +95,17 @@ class Scores:
         points: FloatArray,
         vague: FloatArray,
     ) -> tuple[FloatArray, FloatArray]:
-        """Find the value of each of some forms at points of its own.
+        """Evaluate each of some forms at its own points.
 
         Args:
-            rows: The forms, by rows and tables.
-            tables: The tables.
-            sizes: How many points each has.
-            points: The points, those of a form after those of the forms before.
-            vague: How far an entry of each may be from the true one.
+            rows: The row of each form.
+            tables: The table of each form.
+            sizes: The number of points of each form.
+            points: The points of all forms, in the order of the forms.
+            vague: A bound on the error of the entries of each point.
 
         Returns:
-            Values, and bounds of their errors, shape `(n_points,)`.
+            The values, and bounds on their errors, shape `(n_points,)`.
         """
         _, n_columns, n_tables = self.forms.centre.shape
         places = rows * (n_columns * n_tables) + tables
@@ -116,15 +117,15 @@ class Scores:
             value += term
         places = rows * n_tables + tables
         error = self._sharp.take(places).repeat(sizes)
-        blurred = _blurred(vague)
+        blurred = _find_blurred(vague)
         if len(blurred):
             some = places.repeat(sizes)[blurred]
             error[blurred] = _error(self._reach.take(some), self._size.take(some), vague[blurred])
         return value, error
 
 
-def _blurred(vague: FloatArray) -> IntArray:
-    # What is not a number is not sharp.
+def _find_blurred(vague: FloatArray) -> IntArray:
+    # The negation makes a NaN count as blurred.
     return (~(vague <= _SHARP)).nonzero()[0]
 
 
@@ -133,12 +134,12 @@ def _error(reach: FloatArray, size: FloatArray, vague: FloatArray | float) -> Fl
 
 
 class Product(NamedTuple):
-    """A matrix to multiply enclosures with.
+    """A matrix by which enclosures are multiplied.
 
     Attributes:
         matrix: The rounded matrix.
-        bound: The $A$ of the module's bound.
-        slack: The $g$.
+        bound: The matrix $A$ of the bound in the module's docstring.
+        slack: The factor $g$ of that bound.
     """
 
     matrix: FloatArray
@@ -158,7 +159,7 @@ class Product(NamedTuple):
 
 
 def _product(left: FloatArray, right: FloatArray) -> FloatArray:
-    """Multiply matrices, a part at a time: so small that no library starts threads for it."""
+    """Multiply matrices in parts so small that no library starts threads for them."""
     step = max(1, _SMALL // max(1, left.size))
     result = np.empty((len(left), right.shape[1]))
     for start in range(0, right.shape[1], step):
@@ -171,19 +172,19 @@ class RoundedLayer(NamedTuple):
     """A layer in floating point.
 
     Attributes:
-        scores: The scores of the live forms on the layer's input; their radii leave room for the
+        scores: The scores of the live forms on the layer's input; their radii also cover the
             rounding of a value at a vertex.
-        live: The forms whose score is not zero whatever the input.
-        n_forms: How many forms the layer has.
-        against_zero: Whether every group has two forms, of which one is live.
-        row_of: For each form its row in `scores`; any row if it is not live.
-        is_live: Which forms are live.
+        live: The forms whose score is not identically zero.
+        n_forms: The number of forms of the layer.
+        against_zero: Whether every group has two forms, exactly one of which is live.
+        row_of: The row of each form in `scores`; any row if the form is not live.
+        is_live: Whether each form is live.
         gains: The gain of each form, 0 if it is not live, shape `(n_forms,)`; None if all are 0.
-        gain_bounds: The sizes of the gains, with room for the rounding of a product and a sum.
-        slots: Which column each group's gain goes to; None for its own.
+        gain_bounds: The absolute gains, enlarged to cover the rounding of a product and a sum.
+        slots: The column of each group's gain; None if group i writes to column i.
         values: The value of each form, shape `(n_values, n_forms)`; None if all are 0.
         first_columns: The first column of each group's values.
-        width: How many columns the blocks fill.
+        width: The number of columns of all blocks.
         output: The map after the blocks; None for the identity.
         residual: Whether the input is added.
     """
@@ -204,7 +205,7 @@ class RoundedLayer(NamedTuple):
     residual: bool
 
     def with_zeros(self, table: FloatArray) -> FloatArray:
-        """Return a table of all forms, given the rows of the live ones."""
+        """Return a table of all forms, given the rows of the live forms."""
         whole = np.zeros((self.n_forms, table.shape[1]))
         whole[self.live] = table
         return whole
@@ -212,16 +213,16 @@ class RoundedLayer(NamedTuple):
     def after(
         self, streams: Enclosure, scores: Enclosure, tables: IntArray, winners: IntArray
     ) -> Enclosure:
-        """Enclose the forms after the layer, where no winner coincides with another form.
+        """Enclose the forms after the layer, if no winner coincides with another form.
 
         Args:
-            streams: The forms before it.
-            scores: Their scores.
-            tables: Which of the tables each result continues, shape `(n_results,)`.
+            streams: The forms before the layer.
+            scores: The scores of the layer.
+            tables: The table that each result continues, shape `(n_results,)`.
             winners: The winning forms, shape `(n_groups, n_results)`.
         """
         if self.gains is None:
-            return self._shifted(streams, tables, winners)
+            return self._shift(streams, tables, winners)
         written = self._blocks(scores, tables, winners)
         if self.output is not None:
             written = self.output.times(written)
@@ -232,8 +233,8 @@ class RoundedLayer(NamedTuple):
             _add_rounding(centre, radius)
         return _with_constant(centre, radius)
 
-    def _shifted(self, streams: Enclosure, tables: IntArray, winners: IntArray) -> Enclosure:
-        """Enclose the forms after a layer without gains, which adds constants."""
+    def _shift(self, streams: Enclosure, tables: IntArray, winners: IntArray) -> Enclosure:
+        """Enclose the forms after a layer without gains, which only adds constants."""
         constants = Enclosure(*(np.zeros((self.width + 1, len(tables))) for _ in range(2)))
         self._add_values(constants, winners)
         constants.centre[-1] = 1.0
@@ -251,7 +252,7 @@ class RoundedLayer(NamedTuple):
         return _with_constant(centre, radius)
 
     def _blocks(self, scores: Enclosure, tables: IntArray, winners: IntArray) -> Enclosure:
-        """Enclose what the winners contribute, block by block."""
+        """Enclose the contributions of the winners, block by block."""
         assert self.gains is not None
         _, n_columns, n_tables = scores.centre.shape
         n_groups, n_results = winners.shape
@@ -300,29 +301,29 @@ def _slack(n_groups: int) -> float:
 
 
 def _add_rounding(centre: FloatArray, radius: FloatArray) -> None:
-    """Make room for the rounding of a sum of two enclosures, in place."""
+    """Enlarge the radius in place to cover the rounding of a sum of two enclosures."""
     radius *= 1.0 + 2.0**-50
     radius += 2.0**-51 * np.abs(centre) + TINY
 
 
 def _with_constant(centre: FloatArray, radius: FloatArray) -> Enclosure:
-    """Write the constant form, which is known, into the last row."""
+    """Write the known constant form into the last row."""
     centre[-1], radius[-1] = 0.0, 0.0
     centre[-1, -1] = 1.0
     return Enclosure(centre, radius)
 
 
-def rounded_layer(exact: ExactLayer) -> RoundedLayer:
+def round_layer(exact: ExactLayer) -> RoundedLayer:
     """Round the weights of a layer."""
     live = np.array(exact.live, dtype=np.int64)
     scores = np.zeros((0, exact.scores.ncols()))
     if exact.live:
-        scores = rounded_quotients(exact.score_lists, exact.scores_scale)
+        scores = round_quotients(exact.score_lists, exact.scores_scale)
     row_of = np.zeros(exact.n_forms, dtype=np.int64)
     row_of[live] = np.arange(len(live))
     output = None
     if exact.output is not None:
-        output = product(rounded_quotients(exact.output.tolist(), exact.output_scale))
+        output = product(round_quotients(exact.output.tolist(), exact.output_scale))
     n_values = 1 + max((column for pairs in exact.values for column, _ in pairs), default=0)
     values = np.zeros((n_values, exact.n_forms))
     for form, pairs in enumerate(exact.values):
@@ -355,23 +356,23 @@ def product(matrix: FloatArray, more: float = 0.0) -> Product:
 
     Args:
         matrix: The matrix.
-        more: A relative error of the result to leave room for in its radius.
+        more: An additional relative error of the result that the radius must cover.
     """
     slack = (matrix.shape[1] + 16) * 2.0**-52 + more
     return Product(matrix, (1.0 + slack) * np.abs(matrix) + TINY, slack)
 
 
-def enclosed(forms: Forms) -> Enclosure:
-    """Round exact forms: one table."""
-    centre = rounded_quotients(forms.rows, forms.scale)[:, :, np.newaxis]
+def enclose(forms: Forms) -> Enclosure:
+    """Round exact forms to an enclosure with one table."""
+    centre = round_quotients(forms.rows, forms.scale)[:, :, np.newaxis]
     return Enclosure(centre, 2.0**-52 * np.abs(centre) + TINY)
 
 
-def rounded_quotients(rows: Sequence[Sequence[Any]], scale: int) -> FloatArray:
-    """Divide integers by a positive integer, each quotient rounded once, infinite if too large.
+def round_quotients(rows: Sequence[Sequence[Any]], scale: int) -> FloatArray:
+    """Divide integers by a positive integer, rounding once; quotients that overflow are infinite.
 
     Examples:
-        >>> rounded_quotients([[1, -(10**400)]], 4).tolist()
+        >>> round_quotients([[1, -(10**400)]], 4).tolist()
         [[0.25, -inf]]
     """
     return np.array([[_quotient(int(x), scale) for x in row] for row in rows])

@@ -1,8 +1,8 @@
-"""Exact answers about lines and corners of a planar walk, worked out when they are asked for.
+"""Compute lines and corners of a planar walk exactly, on demand.
 
-A *place* is a layer and the first of the cells that agree in all layers before: there the scores of
-the layer are affine forms. A line is where two forms of a group tie at a place, or a side of the
-domain; a corner is where two lines meet.
+A *place* is a layer together with the first of the cells that agree in all earlier layers; there,
+the scores of the layer are affine forms. A line is the set where two forms of a group tie at a
+place, or a side of the domain. A corner is the intersection of two lines.
 """
 
 from bisect import bisect_right
@@ -15,17 +15,17 @@ from hardmax.verify._fast.composition import ExactNetwork
 from hardmax.verify._fast.packing import Forms
 from hardmax.verify._fast.polygons import Vector, meet
 
-# Memory bounds how many forms and lines are kept.
+# The maximum numbers of forms and lines kept, to limit memory.
 _KEPT_STREAMS, _KEPT_LINES = 1 << 12, 1 << 16
 
 
 class ExactPlane:
-    """The lines of a walk, each with a number.
+    """The numbered lines of a walk.
 
     Args:
         network: The network on a planar chart.
         signatures: The cells in lexicographic order.
-        sides: The lines with the first numbers, integer rows.
+        sides: The first lines, as integer rows.
     """
 
     def __init__(self, network: ExactNetwork, signatures: AnyArray, sides: list[Vector]) -> None:
@@ -41,13 +41,13 @@ class ExactPlane:
         self._ties: dict[tuple[int, int], dict[int, list[int]]] = {}
 
     def enter(self, layer: int, begins: IntArray, parents: IntArray) -> None:
-        """Note the places of a layer, and those of the layer before that they belong to."""
+        """Record the places of a layer, and the places of the previous layer that contain them."""
         if not len(self._parents[layer]):
             self._parents[layer] = np.zeros(len(self._signatures), dtype=np.int64)
         self._parents[layer][begins] = parents
 
     def name_lines(self, layer: int, begins: IntArray, forms: IntArray, rivals: IntArray) -> None:
-        """Name the next lines: where forms of a layer tie with rivals."""
+        """Record the next lines, on which forms of a layer tie with rivals."""
         self._names.append((layer, begins, forms, rivals))
         self._firsts.append(self._firsts[-1] + len(begins))
 
@@ -69,7 +69,7 @@ class ExactPlane:
         return forms
 
     def winners(self, layer: int, cell: int) -> list[int]:
-        """Return the forms of a layer that win in a cell."""
+        """Return the winning forms of a layer in a cell."""
         block = self._signatures[cell, self.columns[layer] : self.columns[layer + 1]].tolist()
         return [a + b for a, b in zip(self.network.layers[layer].starts, block, strict=False)]
 
@@ -81,7 +81,7 @@ class ExactPlane:
             stream, exact = self.stream(layer, begin), self.network.layers[layer]
             group = int(exact.group_of[form])
             rows = exact.score_rows(stream, [group])
-            line = stream.packing.unpacked(int(rows[form] - rows[rival]))
+            line = stream.packing.unpack(int(rows[form] - rows[rival]))
             divisor = gcd(*line) or 1
             line = tuple(x // divisor for x in line)
             if len(self._lines) >= _KEPT_LINES:
@@ -99,7 +99,7 @@ class ExactPlane:
         return self.row(layer, begin, form, rival)
 
     def corner(self, one: int, other: int, near: FloatArray) -> Vector:
-        """Return where two lines meet, with the signs of a rounded corner."""
+        """Return the intersection of two lines, with the signs of a rounded corner."""
         x, y, w = meet(self.line(one), self.line(other))
         divisor = gcd(x, y, w)
         k = int(np.argmax(np.abs(near)))
@@ -108,18 +108,18 @@ class ExactPlane:
         return (x // divisor, y // divisor, w // divisor)
 
     def note_tie(self, layer: int, begin: int, form: int, rival: int) -> None:
-        """Note that a rival coincides with a form before it at a place."""
+        """Record that a rival coincides with an earlier form at a place."""
         tied = self._ties.setdefault((layer, begin), {}).setdefault(form, [form])
         if rival not in tied:
             tied.append(rival)
 
     def ties(self, layer: int, begin: int, winners: list[int]) -> dict[int, list[int]]:
-        """Return for each group whose winner coincides with other forms all of them."""
+        """Return all coinciding winners of each group that has more than one."""
         found = self._ties.get((layer, begin), {})
         return {group: found[form] for group, form in enumerate(winners) if form in found}
 
     def tied(self, layer: int, begins: IntArray) -> list[int]:
-        """List the places of a layer where coinciding forms were met."""
+        """Return the places of a layer where coinciding forms were found."""
         if not any(key[0] == layer for key in self._ties):
             return []
         return [i for i, begin in enumerate(begins.tolist()) if (layer, begin) in self._ties]

@@ -1,9 +1,9 @@
-r"""One layer of the verifier in exact integers: its scores, and the forms after it.
+r"""A layer of the verifier in exact integers: its scores, and the forms after it.
 
-A layer takes packed forms (`packing`) of the scale $q$ to packed forms of another
-scale; nothing is ever divided. Where the winners of a layer are known, the layer is an affine map.
-In a deep network the same winners come again and again, on other polygons, so this map is put
-together once, as one integer matrix, and composing is multiplying with it.
+A layer maps packed forms (`packing`) with the scale $q$ to packed forms with another scale, without
+any division. If the winners of a layer are known, the layer is an affine map. In a deep network,
+the same winners recur on many polygons, so this map is assembled once, as an integer matrix, and
+composition is a multiplication by it.
 """
 
 from collections import Counter
@@ -23,23 +23,23 @@ from hardmax.verify._fast.packing import Forms
 _ZERO = fmpz(0)
 
 
-# A layer's map costs as much as composing a few times without it; in a deep network winners come
-# again and again, in a shallow one seldom. Memory bounds how many winners are counted, and how many
-# integers are kept as maps of one layer.
+# Assembling the map of a layer costs as much as a few compositions without it. Winners recur often
+# in a deep network and seldom in a shallow one. The number of winners counted, and the number of
+# integers kept as maps of a layer, are bounded to limit memory.
 _BEFORE_MAP, _COUNTED, _KEPT = 3, 1 << 16, 1 << 22
 
 
 class Plan(NamedTuple):
-    """The factors of a layer, which forms of one scale share.
+    """The factors of a layer, shared by all forms of one scale.
 
     Attributes:
-        carry: What a gain times a score is multiplied with.
-        constant: What a value is multiplied with.
+        carry: The factor of a gain times a score.
+        constant: The factor of a value.
         unit: The scale of the blocks.
         scale: The scale after the layer.
-        written: What the layer's output is multiplied with before the input is added.
-        kept: What the input is multiplied with before it is added; 0 if it is not.
-        bits: A bound of the coefficients after the layer, as in `Forms`.
+        written: The factor of the layer's output before the input is added.
+        kept: The factor of the input before it is added; 0 if it is not added.
+        bits: A bound on the coefficients after the layer, as in `Forms`.
     """
 
     carry: int
@@ -52,11 +52,11 @@ class Plan(NamedTuple):
 
 
 class LayerMap(NamedTuple):
-    """What a layer does where its winners are known: forms to forms.
+    """The map of a layer with known winners, from forms to forms.
 
     Attributes:
-        matrix: The map, with the constant form last; of a layer without gains only the constants.
-        scale: Its scale.
+        matrix: The map, with the constant form last; for a layer without gains, only the constants.
+        scale: The scale of the map.
     """
 
     matrix: fmpz_mat
@@ -68,24 +68,24 @@ class ExactLayer:
     """The stored weights of a layer as integers, each table with its scale.
 
     Attributes:
-        dim_in: How many forms come in.
-        n_forms: How many forms the layer has.
-        starts: First form of each group, and the end.
+        dim_in: The number of input forms.
+        n_forms: The number of forms of the layer.
+        starts: The first form of each group, and the end.
         group_of: The group of each form.
-        live: The forms whose score is not zero whatever the input.
-        scores: Rows of the live forms on the layer's input, constants last.
+        live: The forms whose score is not identically zero.
+        scores: The live forms as rows on the layer's input, constants last.
         score_lists: The same rows as lists.
         scores_scale: The scale of `scores`.
         gains: The gain of each form times `gains_scale`.
         gains_scale: The scale of `gains`.
-        values: For each form the pairs (column, value times `values_scale`) that are not zero.
+        values: The nonzero pairs (column, value times `values_scale`) of each form.
         values_scale: The scale of `values`.
-        slots: First column of each group's block.
-        width: How many columns the blocks fill.
+        slots: The first column of each group's block.
+        width: The number of columns of all blocks.
         output: The map after the blocks, with the constant form last; None for the identity.
         output_scale: The scale of `output`.
         residual: Whether the input is added.
-        words: What the groups and forms are called.
+        words: The names of the groups and forms.
     """
 
     dim_in: int
@@ -112,38 +112,38 @@ class ExactLayer:
 
     @property
     def n_groups(self) -> int:
-        """How many groups the layer has."""
+        """The number of groups of the layer."""
         return len(self.slots)
 
     def name(self, form: int) -> str:
-        """Return the name of a form, which is counted over all groups."""
+        """Return the name of a form, given its number within the layer."""
         group = int(self.group_of[form])
         return self.words.name(group, form - self.starts[group])
 
     def describe_tie(self, form: int, first: int) -> str:
-        """Say that a form that is listed as a winner coincides with one before it."""
+        """Return the message that a listed winner coincides with an earlier form."""
         number = first - self.starts[int(self.group_of[first])]
         return (
-            f"{self.name(form)} coincides there with {self.words.form} {number}, which names the "
-            "cell"
+            f"{self.name(form)} coincides there with {self.words.form} {number}, which comes first "
+            "and must be recorded instead"
         )
 
     @cached_property
     def score_bits(self) -> int:
-        """By how many bits a score can be longer than the forms it is made of."""
+        """The maximum number of bits by which a score is longer than the input forms."""
         return _norm_bits(self.score_lists)
 
     @cached_property
     def has_gains(self) -> bool:
-        """Whether any form passes its score on."""
+        """Whether any form has a nonzero gain."""
         return any(self.gains)
 
     def score_rows(self, stream: Forms, groups: list[int] | None = None) -> list[fmpz]:
-        """Return every score as a packed form; all have one positive scale.
+        """Return every score as a packed form, all with the same positive scale.
 
         Args:
             stream: The forms before the layer.
-            groups: The groups whose scores are needed; all if None. The others are 0.
+            groups: The groups whose scores are needed; the other scores may be 0. None means all.
         """
         live, scores = self.live, self.scores
         if groups is not None and 2 * len(groups) < self.n_groups:
@@ -166,7 +166,7 @@ class ExactLayer:
 
     @cached_property
     def _row_of(self) -> list[int]:
-        """For each form its row in the scores, or -1."""
+        """The row of each form in the scores, or -1."""
         rows = [-1] * self.n_forms
         for row, form in enumerate(self.live):
             rows[form] = row
@@ -176,30 +176,30 @@ class ExactLayer:
         """Return the forms after the layer.
 
         Args:
-            stream: The forms before it.
-            winners: The winning form of each group, counted through the layer.
-            ties: For a group whose winner coincides with other forms, all of them.
+            stream: The forms before the layer.
+            winners: The winning form of each group, by its number within the layer.
+            ties: All coinciding winners of each group that has more than one.
         """
         known = None if ties else self._map(tuple(winners))
         if known is None:
-            return self._composed(stream, winners, ties)
+            return self._compose(stream, winners, ties)
         packing = stream.packing
         if self.has_gains:
             bits = stream.bits + self._growth(1)
             if bits + packing.reserve > packing.width:
-                stream = stream.widened(bits)
+                stream = stream.widen(bits)
             column, scale = known.matrix * stream.column, known.scale * stream.scale
             return Forms(column, scale, bits, stream.packing)
         plan = self._plan(stream.scale, stream.bits, 1)
         if plan.bits + packing.reserve > packing.width:
-            stream = stream.widened(plan.bits)
+            stream = stream.widen(plan.bits)
         column = known.matrix * (plan.written * stream.packing.one)
         if self.residual:
             column += stream.column * plan.kept
         return Forms(column, plan.scale, plan.bits, stream.packing)
 
     def _map(self, winners: tuple[int, ...]) -> LayerMap | None:
-        """Return the layer's map once winners have come so often that it pays."""
+        """Return the map of the layer, if these winners have recurred often enough to pay off."""
         known = self._maps.get(winners)
         if known is None:
             count = self._counts.get(winners, 0)
@@ -224,19 +224,19 @@ class ExactLayer:
         last = matrix.nrows() - 1
         if not self.has_gains:
             matrix = fmpz_mat([[row[-1]] for row in matrix.tolist()])
-            # The input brings its own constant form, if it is added.
+            # If the input is added, it contributes its own constant form.
             matrix[last, 0] = 0 if self.residual else plan.scale
         elif self.residual:
             for i in range(last):
                 matrix[i, i] += plan.scale
         return LayerMap(matrix, plan.scale)
 
-    def _composed(self, stream: Forms, winners: Sequence[int], ties: dict[int, list[int]]) -> Forms:
+    def _compose(self, stream: Forms, winners: Sequence[int], ties: dict[int, list[int]]) -> Forms:
         """Return the forms after the layer from its definition."""
         shares = lcm(1, *(len(forms) for forms in ties.values()))
         plan = self._plan(stream.scale, stream.bits, shares)
         if plan.bits + stream.packing.reserve > stream.packing.width:
-            stream = stream.widened(plan.bits)
+            stream = stream.widen(plan.bits)
         one = stream.packing.one
         blocks = self._blocks(plan, _ZERO, one, self.score_rows(stream), winners, ties)
         column = fmpz_mat(self.width + 1, 1, [*blocks, plan.unit * one])
@@ -244,7 +244,7 @@ class ExactLayer:
             column = self.output * column
         if self.residual:
             column = column * plan.written + stream.column * plan.kept
-            # Both have a constant form in the last row; there is to be one.
+            # Both have a constant form in the last row, but only one is needed.
             column[column.nrows() - 1, 0] = plan.scale * one
         return Forms(column, plan.scale, plan.bits, stream.packing)
 
@@ -257,7 +257,7 @@ class ExactLayer:
         winners: Sequence[int],
         ties: dict[int, list[int]],
     ) -> list[Any]:
-        """Add up what the winners contribute; forms are packed or arrays of integers.
+        """Return the sums of the winners' contributions; forms are packed or integer arrays.
 
         Args:
             plan: The factors.
@@ -265,7 +265,7 @@ class ExactLayer:
             one: The form 1.
             rows: The scores.
             winners: The winning form of each group.
-            ties: For a group whose winner coincides with other forms, all of them.
+            ties: All coinciding winners of each group that has more than one.
         """
         if self._passes and not ties:
             return [rows[winner] for winner in winners]
@@ -285,30 +285,30 @@ class ExactLayer:
 
     @cached_property
     def _passes(self) -> bool:
-        """Whether each block is the winning score of its group, and needs no factor."""
+        """Whether each block is just the winning score of its group, without a factor."""
         is_plain = self.values_scale == 1 and not any(self.values)
         gains = {self.gains[form] for form in self.live}
         return is_plain and gains == {1} and self.slots == list(range(self.width))
 
     def bound_after(self, scale: int, bits: int) -> tuple[int, int]:
-        """Return the scale and a bound of the forms after the layer, where no forms coincide."""
+        """Return the scale and a bound on the forms after the layer, if no forms coincide."""
         plan = self._plan(scale, bits, 1)
         return plan.scale, plan.bits
 
     def _plan(self, scale: int, bits: int, shares: int) -> Plan:
-        """Return the factors for forms with a scale and a bound.
+        """Return the factors for forms with a given scale and bound.
 
         Args:
             scale: The scale of the forms before the layer.
-            bits: The bound of their coefficients.
-            shares: A number that every count of coinciding winners divides.
+            bits: The bound on their coefficients.
+            shares: A common multiple of the numbers of coinciding winners.
         """
         carry = self.values_scale * shares
         factor = scale * self.scores_scale * self.gains_scale if self.has_gains else 1
         unit, constant = carry * factor, shares * factor
         final = unit * self.output_scale
         if self.has_gains:
-            # The scale divides the new one.
+            # The old scale divides the new one.
             bits += self._growth(shares)
             return Plan(carry, constant, unit, final, 1, final // scale, bits)
         value = constant * self._largest_value
@@ -321,12 +321,12 @@ class ExactLayer:
         return Plan(carry, constant, unit, total, written, kept, after)
 
     def _growth(self, shares: int) -> int:
-        """By how many bits forms can grow in a layer with gains; their scale is one of them."""
+        """Return the maximum growth, in bits, of forms and of their scale in a layer with gains."""
         growth = self._growths.get(shares)
         if growth is None:
             carry = self.values_scale * shares
             factor = self.scores_scale * self.gains_scale
-            # All groups that write to a column, each its largest share.
+            # All groups that write to a column, each with its largest contribution.
             gain, value = carry * self._largest_gain, shares * factor * self._largest_value
             growth = 1 + max(gain.bit_length() + self.score_bits, value.bit_length())
             growth = max(growth, (carry * factor).bit_length()) + self._output_bits
@@ -346,7 +346,7 @@ class ExactLayer:
 
     @cached_property
     def _n_writers(self) -> int:
-        """How many groups write to one column at most."""
+        """The maximum number of groups that write to one column."""
         n_values = 1 + max((column for pairs in self.values for column, _ in pairs), default=0)
         written = [slot + k for slot in self.slots for k in range(n_values)]
         return max(Counter(written).values())
@@ -357,5 +357,5 @@ class ExactLayer:
 
 
 def _norm_bits(rows: Sequence[Sequence[Any]]) -> int:
-    """Return a bound in bits of the sum of the absolute entries of any row."""
+    """Return the bit length of the largest sum of absolute entries of a row."""
     return max((int(sum(abs(x) for x in row)).bit_length() for row in rows), default=0)

@@ -1,11 +1,11 @@
-r"""Affine forms of the verifier, each as one integer.
+r"""Pack each affine form of the verifier into one integer.
 
-A form with integer coefficients $c_0, \dots, c_{n-1}$, the constant last, is the integer
+A form with integer coefficients $c_0, \dots, c_{n-1}$, the constant last, becomes the integer
 $c_0 + c_1 X + \dots + c_{n-1} X^{n-1}$ for a power of two $X = 2^w$ (Kronecker substitution). This
-is linear in the form, so composing layers is multiplying integer matrices with one column, and as
-long as $|c_k| < 2^{w-1}$ the coefficients can be read off. Every list of forms carries a proven
-bound of its coefficients, and the width $w$ has room for what is made of them before the next
-bound: the scores of a layer, and the difference of two.
+is linear in the form, so composing layers means multiplying integer matrices by one column. The
+coefficients can be read off as long as $|c_k| < 2^{w-1}$. Every list of forms has a proven bound on
+its coefficients. The width $w$ leaves enough bits for the results computed before the next bound,
+namely the scores of a layer and the difference of two scores.
 """
 
 from collections.abc import Sequence
@@ -15,12 +15,12 @@ from flint import fmpz, fmpz_mat
 
 
 class Packing(NamedTuple):
-    """How forms become integers.
+    """The layout of forms packed into integers.
 
     Attributes:
-        n_columns: How many coefficients a form has, the constant included.
-        width: The $w$.
-        reserve: How many of the $w$ bits stay free in the forms between layers.
+        n_columns: The number of coefficients of a form, including the constant.
+        width: The width $w$.
+        reserve: The number of the $w$ bits that stay free in the forms between layers.
     """
 
     n_columns: int
@@ -32,12 +32,12 @@ class Packing(NamedTuple):
         """The constant form 1."""
         return 1 << (self.width * (self.n_columns - 1))
 
-    def packed(self, coefficients: Sequence[int]) -> int:
-        """Write a form as one integer.
+    def pack(self, coefficients: Sequence[int]) -> int:
+        """Pack a form into one integer.
 
         Examples:
             >>> packing = Packing(3, 8, 2)
-            >>> packing.packed([1, 0, -1]), packing.unpacked(packing.packed([1, -2, 3]))
+            >>> packing.pack([1, 0, -1]), packing.unpack(packing.pack([1, -2, 3]))
             (-65535, (1, -2, 3))
         """
         total = 0
@@ -45,8 +45,8 @@ class Packing(NamedTuple):
             total = (total << self.width) + int(coefficient)
         return total
 
-    def unpacked(self, form: int) -> tuple[int, ...]:
-        """Read the coefficients, each less than $2^{w-1}$ in absolute value."""
+    def unpack(self, form: int) -> tuple[int, ...]:
+        """Return the coefficients, which must be below $2^{w-1}$ in absolute value."""
         width = self.width
         half, mask = 1 << (width - 1), (1 << width) - 1
         coefficients = []
@@ -56,9 +56,9 @@ class Packing(NamedTuple):
             form = (form - coefficient) >> width
         return (*coefficients, form)
 
-    def repacked(self, forms: Sequence[fmpz], old: "Packing") -> list[fmpz]:
-        """Pack forms that were packed in another way."""
-        return [fmpz(self.packed(old.unpacked(int(form)))) for form in forms]
+    def repack(self, forms: Sequence[fmpz], old: "Packing") -> list[fmpz]:
+        """Pack forms again that were packed with another layout."""
+        return [fmpz(self.pack(old.unpack(int(form)))) for form in forms]
 
 
 class Forms(NamedTuple):
@@ -67,8 +67,8 @@ class Forms(NamedTuple):
     Attributes:
         column: The packed forms, shape `(n_forms + 1, 1)`.
         scale: The positive integer $q$.
-        bits: All coefficients are below $2^{\text{bits}}$ in absolute value.
-        packing: How they are packed; the width is at least the bits and the reserve.
+        bits: A bound: all coefficients are below $2^{\text{bits}}$ in absolute value.
+        packing: The layout. Its width is at least the sum of the bits and the reserve.
     """
 
     column: fmpz_mat
@@ -82,21 +82,21 @@ class Forms(NamedTuple):
 
         Args:
             rows: The rows.
-            width: At least how many bits a coefficient gets.
-            reserve: How many stay free.
+            width: The minimum number of bits per coefficient.
+            reserve: The number of bits that stay free.
         """
         bits = max(abs(x).bit_length() for row in rows for x in row)
         packing = Packing(len(rows[0]), max(width, bits + reserve), reserve)
-        column = fmpz_mat(len(rows), 1, [packing.packed(row) for row in rows])
+        column = fmpz_mat(len(rows), 1, [packing.pack(row) for row in rows])
         return cls(column, rows[-1][-1], bits, packing)
 
     @property
     def rows(self) -> list[tuple[int, ...]]:
-        """The coefficients of all forms, and last those of the constant form."""
-        return [self.packing.unpacked(int(form)) for form in self.column.entries()]
+        """The coefficients of all forms, with the constant form last."""
+        return [self.packing.unpack(int(form)) for form in self.column.entries()]
 
-    def widened(self, bits: int) -> "Forms":
-        """Pack the same forms so that such a bound would still leave the reserve."""
+    def widen(self, bits: int) -> "Forms":
+        """Pack the same forms with enough width for a given bound and the reserve."""
         _, width, reserve = self.packing
-        # Some more: what comes after will be longer still.
+        # Add some extra width, because later forms will be longer still.
         return Forms.of(self.rows, max(bits + reserve, width + width // 4), reserve)

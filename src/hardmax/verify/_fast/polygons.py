@@ -1,12 +1,13 @@
-r"""Many convex polygons at once, their corners rounded and enclosed.
+r"""Process many convex polygons at once, with enclosed corners.
 
-Everything is homogeneous: a corner is a vector $(x, y, w)$ with $w \ge 0$, at infinity if $w = 0$,
-and times any positive number it is the same. A rounded corner $p$ with *radius* $r$ stands for a
-true one: for some positive multiple $p'$ of that, $|p_k - p'_k| \le r$ for every $k$. Its largest
-entry is 1 up to rounding. All corners of a polygon lie in one quadrant, so entries in the same
-place have the same sign, and positive combinations of corners cancel nothing.
+Coordinates are homogeneous: a corner is a vector $(x, y, w)$ with $w \ge 0$, at infinity if
+$w = 0$, and positive multiples represent the same corner. A rounded corner $p$ with *radius* $r$
+encloses the true corner: some positive multiple $p'$ of the true corner satisfies
+$|p_k - p'_k| \le r$ for every $k$. The largest entry is 1 up to rounding. All corners of a polygon
+lie in one quadrant, so corresponding entries have the same sign, and positive combinations of
+corners have no cancellation.
 
-Corners are also known exactly, as the points where two lines meet: a polygon's edges carry the
+Corners are also known exactly, as intersections of two lines: the edges of a polygon record the
 numbers of their lines (`exact_plane`).
 """
 
@@ -19,21 +20,22 @@ from hardmax.typing import AnyArray, FloatArray, IntArray
 
 QUADRANTS = ((1, 1), (-1, 1), (-1, -1), (1, -1))
 ROUNDED, _ROUNDING = 2.0**-51, 2.0**-49
-# Corners with larger radii leave too many signs open; their own signs are certain below it.
+# The largest useful radius of a corner. Below it, the signs of the corner's entries are certain;
+# above it, too many other signs stay open.
 _VAGUE = 2.0**-20
 _ROUND = np.array([0, 1, 2, 0, 1])
 Vector = tuple[int, ...]
 
 
 class Polygons:
-    """Polygons, one after the other, each with its corners going round.
+    """A concatenated list of polygons, each with its corners in order.
 
     Attributes:
-        starts: The first corner of each, and the end, shape `(n + 1,)`.
+        starts: The first corner of each polygon, and the end, shape `(n + 1,)`.
         points: The corners, shape `(3, n_corners)`.
-        radii: Their radii, shape `(n_corners,)`.
-        edges: The line from each corner to the next of its polygon, shape `(n_corners,)`.
-        sizes: How many corners each has, shape `(n,)`.
+        radii: The radii of the corners, shape `(n_corners,)`.
+        edges: The line from each corner to the next corner of its polygon, shape `(n_corners,)`.
+        sizes: The number of corners of each polygon, shape `(n,)`.
         owners: The polygon of each corner, shape `(n_corners,)`.
     """
 
@@ -50,18 +52,18 @@ class Polygons:
         return len(self.sizes)
 
     def following(self) -> IntArray:
-        """The corner after each corner of the same polygon."""
+        """Return the next corner of the same polygon, for each corner."""
         following = np.arange(1, len(self.edges) + 1)
         following[self.starts[1:] - 1] = self.starts[:-1]
         return following
 
     def before(self, corner: int, polygon: int) -> int:
-        """The corner before one of a polygon."""
+        """Return the previous corner of a polygon."""
         start, end = self.starts[polygon : polygon + 2].tolist()
         return int(corner - 1 if corner > start else end - 1)
 
     def take(self, chosen: IntArray) -> "Polygons":
-        """Some of the polygons, each perhaps more than once."""
+        """Return some of the polygons, possibly with repetitions."""
         sizes = self.sizes[chosen]
         starts = _ends(sizes)
         places = (self.starts[chosen] - starts[:-1]).repeat(sizes)
@@ -72,14 +74,14 @@ class Polygons:
 
 
 def _ends(sizes: IntArray) -> IntArray:
-    """Return where parts of some sizes begin that stand one after the other, and the end."""
+    """Return the starts of consecutive parts of given sizes, and the end."""
     ends = np.zeros(len(sizes) + 1, dtype=np.int64)
     sizes.cumsum(out=ends[1:])
     return ends
 
 
-def joined(parts: Sequence[Polygons]) -> Polygons:
-    """Put polygons one after the other."""
+def join_polygons(parts: Sequence[Polygons]) -> Polygons:
+    """Concatenate lists of polygons."""
     return Polygons(
         _ends(np.concatenate([part.sizes for part in parts])),
         np.concatenate([part.points for part in parts], axis=1),
@@ -89,22 +91,22 @@ def joined(parts: Sequence[Polygons]) -> Polygons:
 
 
 class Lines:
-    """Lines by number, each the zeros of an enclosed form, scaled so that no entry exceeds 1.
+    """Numbered lines, each the zero set of an enclosed form scaled so that no entry exceeds 1.
 
     Args:
-        rows: The forms of the first lines, integers.
+        rows: The integer forms of the first lines.
     """
 
     def __init__(self, rows: Sequence[Vector]) -> None:
         self.n_lines = len(rows)
-        # Centres, the first two entries once more, then radii likewise: see `meet`.
+        # The centres with the first two entries repeated, then the radii likewise (see `meet`).
         self._table = np.zeros((10, max(64, len(rows))))
         if rows:
-            self._table[:5, : len(rows)] = rounded_corners(rows)[_ROUND]
+            self._table[:5, : len(rows)] = round_corners(rows)[_ROUND]
             self._table[5:, : len(rows)] = ROUNDED
 
     def add(self, centres: FloatArray, radii: FloatArray) -> IntArray:
-        """Number lines, given by enclosed forms, both arrays of shape `(3, n)`."""
+        """Add lines given by enclosed forms of shape `(3, n)`, and return their numbers."""
         first, self.n_lines = self.n_lines, self.n_lines + centres.shape[1]
         if self.n_lines > self._table.shape[1]:
             larger = np.zeros((10, 2 * self.n_lines))
@@ -120,16 +122,17 @@ class Lines:
     def meet(
         self, one: IntArray, other: IntArray, near: FloatArray
     ) -> tuple[FloatArray, FloatArray]:
-        r"""Return where lines meet, and radii.
+        r"""Return the intersections of lines, and their radii.
 
-        With centres $l, m$ at most 1 and radii $R, S$, an entry $l_i m_j - l_j m_i$ is wrong by at
-        most $|l_i| S_j + R_i |m_j| + R_i S_j + |l_j| S_i + R_j |m_i| + R_j S_i$ and the rounding:
-        less than $4 u$ of the entry, $u = 2^{-53}$, and $8 u$ of this bound, together below $16 u$.
+        With centres $l, m$ at most 1 and radii $R, S$, the error of an entry $l_i m_j - l_j m_i$ is
+        at most $|l_i| S_j + R_i |m_j| + R_i S_j + |l_j| S_i + R_j |m_i| + R_j S_i$ plus rounding.
+        The rounding is less than $4 u$ times the entry, with $u = 2^{-53}$, plus $8 u$ times this
+        bound, together below $16 u$.
 
         Args:
             one: Numbers of lines, shape `(n,)`.
-            other: Numbers of lines.
-            near: A point for each whose product with the one looked for is positive.
+            other: Numbers of lines, shape `(n,)`.
+            near: Points whose inner products with the intersections are positive.
         """
         first, second = self._table.take(one, axis=1), self._table.take(other, axis=1)
         wide, broad = (np.abs(table[:5]) + table[5:] for table in (first, second))
@@ -143,12 +146,12 @@ class Lines:
 
 
 class Clipped(NamedTuple):
-    """What is left of polygons, each cut by one line.
+    """The remaining parts of polygons, each cut by one line.
 
     Attributes:
-        polygons: Those with interior.
-        kept: Which of the polygons these are, rising.
-        vague: Corners, by polygon and place, whose radius is too large to be of use.
+        polygons: The parts with interior.
+        kept: The indices of their polygons, in increasing order.
+        vague: The corners whose radius is too large, as pairs (polygon, corner).
     """
 
     polygons: Polygons
@@ -157,12 +160,12 @@ class Clipped(NamedTuple):
 
 
 def clip(polygons: Polygons, signs: AnyArray, numbers: IntArray, lines: Lines) -> Clipped:
-    r"""Cut polygons to where a form is not negative.
+    r"""Cut polygons to the parts where a form is nonnegative.
 
     Args:
         polygons: The polygons.
-        signs: The sign of its polygon's form at each corner, exact, shape `(n_corners,)`.
-        numbers: For each polygon the number of the line where its form is 0.
+        signs: The exact sign of the polygon's form at each corner, shape `(n_corners,)`.
+        numbers: For each polygon, the number of the line where its form is 0.
         lines: The lines.
     """
     starts, following = polygons.starts[:-1], polygons.following()
@@ -173,7 +176,7 @@ def clip(polygons: Polygons, signs: AnyArray, numbers: IntArray, lines: Lines) -
         return Clipped(polygons if kept.all() else polygons.take(chosen), chosen, [])
     owners = polygons.owners
     after = signs[following]
-    # Two places for each corner: itself, and where the line crosses the edge that begins there.
+    # Two entries per corner: the corner itself, and the crossing of the edge that begins there.
     places = np.empty((len(signs), 2), dtype=np.bool_)
     places[:, 0], places[:, 1] = signs >= 0, signs * after < 0
     if not kept.all():
@@ -181,14 +184,16 @@ def clip(polygons: Polygons, signs: AnyArray, numbers: IntArray, lines: Lines) -
     crossed = places[:, 1].nonzero()[0]
     new = numbers[owners]
     points, radii = polygons.points.repeat(2, axis=1), polygons.radii.repeat(2)
-    # A positive combination of the two corners, so its product with their sum is positive.
+    # The crossing is a positive combination of the two corners, so its inner product with their sum
+    # is positive.
     near = polygons.points.take(crossed, axis=1)
     near += polygons.points.take(following[crossed], axis=1)
     meets, wrong = lines.meet(polygons.edges[crossed], new[crossed], near)
-    # What is too vague to be of use is worked out in integers, and needs only the right signs.
+    # Corners with too large radii are recomputed in integers, and need only the right signs here.
     points[:, 2 * crossed + 1] = np.where(wrong <= _VAGUE, meets, near)
     radii[2 * crossed + 1] = wrong
-    # A line begins where the polygon is left: at a corner on it, or behind the last one inside.
+    # The new edge begins where the boundary leaves the part: at a corner on the line, or after the
+    # last corner inside.
     edges = polygons.edges.repeat(2)
     edges[::2] = np.where((signs == 0) & (after < 0), new, polygons.edges)
     edges[1::2] = np.where(signs > 0, new, polygons.edges)
@@ -200,21 +205,21 @@ def clip(polygons: Polygons, signs: AnyArray, numbers: IntArray, lines: Lines) -
     return Clipped(result, kept.nonzero()[0], list(zip(of.tolist(), vague.tolist(), strict=True)))
 
 
-def rounded_corners(corners: Sequence[Sequence[int]]) -> FloatArray:
+def round_corners(corners: Sequence[Sequence[int]]) -> FloatArray:
     """Scale integer vectors so that their largest entries are 1, and round.
 
     Returns:
-        The vectors as columns, shape `(n_columns, n)`, each entry wrong by less than `ROUNDED`: two
-        numbers are rounded, and their quotient.
+        The vectors as columns, shape `(n_columns, n)`. The error of each entry is less than
+        `ROUNDED`, because two numbers and their quotient are rounded.
     """
     try:
         table = np.array(corners, dtype=np.float64).T
     except OverflowError:
-        return np.array([rounded_corner(corner) for corner in corners]).T
+        return np.array([round_corner(corner) for corner in corners]).T
     return np.asarray(table / np.abs(table).max(axis=0))
 
 
-def rounded_corner(corner: Sequence[int]) -> list[float]:
+def round_corner(corner: Sequence[int]) -> list[float]:
     """Scale an integer vector so that its largest entry is 1, and round."""
     largest = max(abs(x) for x in corner)
     return [x / largest for x in corner]
@@ -224,33 +229,31 @@ def domain_polygons(sides: Sequence[Vector]) -> tuple[Polygons, list[Vector]]:
     """Cut a domain into its parts in the four quadrants.
 
     Args:
-        sides: Integer rows, positive inside the domain.
+        sides: Integer rows, positive in the interior of the domain.
 
     Returns:
-        The parts with interior, and the lines that their edges are numbers of.
+        The parts with interior, and the lines to which the numbers of their edges refer.
     """
     lines: list[Vector] = [(1, 0, 0), (0, 1, 0), (0, 0, 1), *sides]
     corners: list[Vector] = []
     edges: list[int] = []
     starts = [0]
     for across, up in QUADRANTS:
-        # The edges from the origin along x, at infinity, and back along y.
+        # The edges run from the origin along x, then at infinity, then back along y.
         polygon: list[tuple[Vector, int]] = [((0, 0, 1), 1), ((across, 0, 0), 2), ((0, up, 0), 0)]
         for number, side in enumerate(sides, 3):
-            polygon = _clipped(polygon, side, number)
+            polygon = _clip(polygon, side, number)
         if polygon:
             corners += [corner for corner, _ in polygon]
             edges += [edge for _, edge in polygon]
             starts.append(len(corners))
-    points = rounded_corners(corners) if corners else np.zeros((3, 0))
+    points = round_corners(corners) if corners else np.zeros((3, 0))
     radii = np.full(len(corners), ROUNDED)
     return Polygons(np.array(starts), points, radii, np.array(edges, dtype=np.int64)), lines
 
 
-def _clipped(
-    polygon: list[tuple[Vector, int]], side: Vector, number: int
-) -> list[tuple[Vector, int]]:
-    """Cut one polygon in integers; nothing is left if it has no interior."""
+def _clip(polygon: list[tuple[Vector, int]], side: Vector, number: int) -> list[tuple[Vector, int]]:
+    """Cut one polygon in integers; return an empty list if the part has no interior."""
     values = [sum(x * y for x, y in zip(side, corner, strict=True)) for corner, _ in polygon]
     if max(values, default=0) <= 0:
         return []
@@ -268,7 +271,7 @@ def _clipped(
 
 
 def meet(one: Vector, other: Vector) -> Vector:
-    """Return where two lines meet, up to its sign."""
+    """Return the intersection of two lines, up to its sign."""
     a, b, c = one
     d, e, f = other
     return (b * f - c * e, c * d - a * f, a * e - b * d)

@@ -1,14 +1,15 @@
-r"""Completeness in any dimension: a proof for every branch that the list of cells does not take.
+r"""Check completeness in any dimension, with a proof for every branch without listed cells.
 
-The signatures form a tree, split group by group. A node stands for the open set of the domain where
-the groups decided on the way to it have the winners named there. If at every node every form of the
-next group either leads to a listed cell or is refused by a proof that it wins on no open part of
-the node, then no open cell is missing: its points would leave the tree somewhere. A proof is
-Farkas's: positive integers $\lambda_i$ and rows $r_i$, each positive at $(t, 1)$ for all $t$ in the
-open set in question, with $\sum_i \lambda_i r_i = 0$.
+The signatures form a tree, split group by group. A node stands for the open subset of the domain
+where the groups decided on the path to the node have the recorded winners. Suppose that at every
+node, every form of the next group either leads to a listed cell or is refused by a proof that it
+wins on no open part of the node. Then no open cell is missing, because its points would leave the
+tree somewhere. The proofs use Farkas' lemma: positive integers $\lambda_i$ and rows $r_i$ with
+$\sum_i \lambda_i r_i = 0$, where each row is positive at $(t, 1)$ for all $t$ in the open set in
+question.
 
-A form absent below a node is absent below its descendants, so it is refused once, as high up as
-possible. The order of the proofs is that of this walk, written down in `docs/certificates.md`.
+A form that is absent below a node is also absent below its descendants, so it is refused once, as
+high up as possible. The proofs are in the order of this walk (`docs/certificates.md`).
 """
 
 from collections.abc import Callable, Iterator
@@ -26,10 +27,10 @@ from hardmax.verify._fast.packing import Forms
 
 
 class RefusedError(Exception):
-    """The certificate is wrong; the message says where.
+    """The certificate is wrong; the message states the reason.
 
     Attributes:
-        cell: The cell at fault as the walk counts cells, or None.
+        cell: The index of the wrong cell in the order of the walk, or None.
     """
 
     def __init__(self, reason: str, cell: int | None = None) -> None:
@@ -51,15 +52,16 @@ def check_refusals(
     Args:
         network: The network on the domain's chart.
         rows: The inequalities of the domain, integers `(a, b)`, shape `(n_rows, dim + 1)`.
-        signatures: In lexicographic order, none twice, every entry in range.
-        witnesses: For each signature integers `(p, q)` with `q > 0`.
+        signatures: Distinct signatures in lexicographic order, with every entry in range.
+        witnesses: For each signature, integers `(p, q)` with `q > 0`.
         proofs: The proofs in the order of the walk.
-        share: A range of cells to be checked, if not all: their witnesses, and the branches of
-            nodes that begin with one of them. All branches are those of some share.
-        advance: Told how many cells more are settled.
+        share: The range of cells to check, if not all. The witnesses of these cells are checked,
+            and the branches of all nodes whose first cell is in the range. So every branch belongs
+            to some share.
+        advance: Called with the number of cells newly checked.
 
     Raises:
-        RefusedError: If something is wrong.
+        RefusedError: If the certificate is wrong.
     """
     domain = [[-x for x in row[:-1]] + [row[-1]] for row in rows.tolist()]
     own = share or (0, len(signatures))
@@ -71,20 +73,20 @@ def check_refusals(
     supply = iter(proofs)
     _Walk(network, [height, *domain], signatures, witnesses, supply, own).run(advance)
     if next(supply, None) is not None:
-        raise RefusedError("there are more proofs than branches to refuse")
+        raise RefusedError("the certificate has more proofs than branches to refuse")
 
 
 @dataclass(frozen=True, eq=False)
 class _Place:
-    """A layer on the open set where the layers before it are affine.
+    """A layer on an open set on which the earlier layers are affine.
 
     Attributes:
-        index: Which layer.
+        index: The index of the layer.
         layer: The layer.
-        column: Its first column in a signature.
-        first_form: Its first form, counted through all layers.
-        stream: The forms before it.
-        scores: The coefficients of its scores.
+        column: The first column of the layer in a signature.
+        first_form: The number of the layer's first form among all layers.
+        stream: The forms before the layer.
+        scores: The coefficients of the scores.
     """
 
     index: int
@@ -102,10 +104,10 @@ class _Node:
     Attributes:
         place: The layer being decided.
         cells: The range.
-        present: For each group of the layer the forms that win in a cell of the range.
+        present: For each group of the layer, the forms that win in some cells of the range.
         refused: The pairs (group, form) to refuse here.
-        decided: For each column split on the way, and for all of earlier layers, its place and the
-            winning form.
+        decided: The place and the winning form of each column that was split on the path or belongs
+            to an earlier layer.
     """
 
     place: _Place
@@ -121,11 +123,11 @@ class _Walk:
 
     Attributes:
         network: The network.
-        rows: The row of the homogenising coordinate, then those of the domain; positive inside.
+        rows: The row of the homogenizing coordinate, then the rows of the domain; positive inside.
         signatures: The cells.
-        witnesses: Their witnesses.
+        witnesses: The witnesses of the cells.
         supply: The proofs not yet used.
-        own: The cells that are checked.
+        own: The range of cells that are checked.
     """
 
     network: ExactNetwork
@@ -136,7 +138,7 @@ class _Walk:
     own: tuple[int, int]
 
     def run(self, advance: Callable[[int], None]) -> None:
-        """Walk the tree, using up the proofs; tell of every cell that is settled."""
+        """Walk the tree and consume the proofs; report every cell that has been checked."""
         stack = self._enter(0, 0, 0, self.network.stream, (0, len(self.signatures)), {})
         while stack:
             node = stack.pop()
@@ -153,7 +155,7 @@ class _Walk:
                 stack += reversed([child for child in children if self._own(child.cells)])
 
     def _own(self, cells: tuple[int, int]) -> range:
-        """Return those cells of a range that are checked."""
+        """Return the cells of a range that are checked."""
         return range(max(cells[0], self.own[0]), min(cells[1], self.own[1]))
 
     def _enter(
@@ -165,11 +167,11 @@ class _Walk:
         cells: tuple[int, int],
         decided: dict[int, tuple[_Place, int]],
     ) -> list[_Node]:
-        """Start a layer; without any there is nothing to do."""
+        """Return the node that starts a layer; none if the network has no layers."""
         if not self.network.layers:
             return []
         layer = self.network.layers[index]
-        scores = [stream.packing.unpacked(int(row)) for row in layer.score_rows(stream)]
+        scores = [stream.packing.unpack(int(row)) for row in layer.score_rows(stream)]
         place = _Place(index, layer, column, first_form, stream, scores)
         names = [
             next(i for i in range(start, end) if place.scores[i] == place.scores[form])
@@ -216,7 +218,7 @@ class _Walk:
         children = []
         for form in node.present[split]:
             inside = np.flatnonzero(column == form - place.layer.starts[split])
-            # The cells are in order and agree before this column: equal entries are neighbours.
+            # The cells are sorted and agree before this column, so equal entries are consecutive.
             cells = (begin + int(inside[0]), begin + int(inside[-1]) + 1)
             present = [
                 self._present(place, group, cells) if len(forms) > 1 else forms
@@ -249,27 +251,29 @@ class _Walk:
         return self._enter(place.index + 1, column, form, stream, node.cells, decided)
 
     def _check_proof(self, node: _Node, group: int, form: int) -> None:
-        """Check the next proof: that a form wins nowhere in a node."""
+        """Check the next proof, that a form wins nowhere in a node."""
         layer, column = node.place.layer, node.place.column + group
         what = (
-            f"{layer.name(form)} has no listed cell next to that of "
+            f"{layer.name(form)} wins in no listed cell next to "
             f"{self.signatures[node.cells[0]].tolist()}"
         )
         proof = next(self.supply, None)
         if proof is None:
-            raise RefusedError(f"{what}, and no proof says why: a cell may be missing")
+            raise RefusedError(f"{what}, and no proof excludes it: a cell may be missing")
         decided = {**node.decided, column: (node.place, form)}
         total = [0] * len(self.rows[0])
         for name, multiplier in proof:
             row = self._row(name, decided)
             if multiplier <= 0 or row is None:
-                raise RefusedError(f"{what}, and the proof uses an inequality that is not there")
+                raise RefusedError(
+                    f"{what}, and the proof uses an inequality that does not hold there"
+                )
             total = [x + multiplier * y for x, y in zip(total, row, strict=True)]
         if not proof or any(total):
             raise RefusedError(f"{what}, and the proof does not add up to zero")
 
     def _row(self, name: int, decided: dict[int, tuple[_Place, int]]) -> list[int] | None:
-        """Return a row by its name, primitive; None if it does not hold strictly in the node."""
+        """Return a primitive row by its name; None if it does not hold strictly in the node."""
         if name < 0:
             return None
         if name < len(self.rows):

@@ -1,7 +1,7 @@
-"""A tiling checked by one process or several, each of which looks at a share of the cells.
+"""Check a tiling in one or several processes, each of which checks a share of the cells.
 
-Every process cuts the polygons that its cells come from: what comes before a split of the cells is
-done more than once, which is little.
+Every process cuts the polygons that contain its cells. The work before the cells are split is
+repeated in every process, but it is small.
 """
 
 import pickle
@@ -14,14 +14,14 @@ from hardmax._ground.workers import Processes
 from hardmax.verify._fast.refusals import RefusedError
 from hardmax.verify._fast.tiling import check_tiling
 
-# About so many cells are checked while another process starts.
+# The approximate number of cells that are checked while another process starts.
 HEAD_START = 10_000
 
 
 def shares(n_cells: int, workers: int) -> list[tuple[int, int]]:
-    """Cut a list of cells into ranges, one for each process that is worth starting.
+    """Split a list of cells into ranges, one for each process that is worth starting.
 
-    The first is the share of this process, which need not start.
+    The first range is for the current process, which is already running.
 
     Examples:
         >>> shares(20_000, 2), shares(15_000, 2)
@@ -34,14 +34,14 @@ def shares(n_cells: int, workers: int) -> list[tuple[int, int]]:
 
 
 def check_in_shares(task: tuple[Any, ...], workers: int) -> None:
-    """Check a tiling in one process or several.
+    """Check a tiling in one or several processes.
 
     Args:
-        task: The arguments of `check_tiling` but the share.
-        workers: How many processes there may be.
+        task: The arguments of `check_tiling`, except for the share.
+        workers: The maximum number of processes.
 
     Raises:
-        RefusedError: As `check_tiling` does, the first of those that the shares raise.
+        RefusedError: The first error that `check_tiling` raises for a share.
     """
     network, domain, signatures, witnesses = task
     own, *others = shares(len(signatures), workers)
@@ -49,7 +49,7 @@ def check_in_shares(task: tuple[Any, ...], workers: int) -> None:
         with track(iter(()), "pieces") as bar:
             return check_tiling(network, domain, signatures, witnesses, own, bar.advance)
     narrow = signatures.astype(np.min_scalar_type(signatures.max(initial=0)))
-    # Written once, not once for each process.
+    # Serialize the task once, not once per process.
     content = pickle.dumps((network, domain, narrow, witnesses))
     pool = Processes(len(others))
     try:
@@ -65,7 +65,7 @@ def check_in_shares(task: tuple[Any, ...], workers: int) -> None:
 
 
 def _refusal(content: bytes, share: tuple[int, int]) -> tuple[str, int | None] | None:
-    """Check a share; return what is wrong with it."""
+    """Check a share; return the reason for refusal and the cell, or None."""
     try:
         network, domain, signatures, witnesses = pickle.loads(content)
         check_tiling(network, domain, signatures, witnesses, share)

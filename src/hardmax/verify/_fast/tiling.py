@@ -1,4 +1,4 @@
-"""A certificate by tiling, prepared for the walk: in coordinates that suit floats."""
+"""Prepare a certificate by tiling for the walk, in coordinates that are suitable for floats."""
 
 from collections.abc import Callable, Sequence
 from fractions import Fraction
@@ -10,7 +10,7 @@ import numpy as np
 from hardmax.models.argmax import ArgmaxNetwork
 from hardmax.typing import FloatArray, IntArray, WideArray
 from hardmax.verify._fast.composition import exact_network
-from hardmax.verify._fast.polygons import ROUNDED, Vector, domain_polygons, rounded_corners
+from hardmax.verify._fast.polygons import ROUNDED, Vector, domain_polygons, round_corners
 from hardmax.verify._fast.refusals import RefusedError
 from hardmax.verify._fast.walk import Walk
 
@@ -27,14 +27,14 @@ def check_tiling(
 
     Args:
         network: The network.
-        domain: Chart, denominator and inequalities of the domain, as in a certificate.
-        signatures: In lexicographic order, none twice, every entry in range.
-        witnesses: For each signature integers `(x, y, w)`, `w > 0`.
-        share: The range of the cells to look at.
-        advance: Told how many pieces more, each a cell or a part of one, are settled.
+        domain: The chart, denominator and inequalities of the domain, as in a certificate.
+        signatures: Distinct signatures in lexicographic order, with every entry in range.
+        witnesses: For each signature, integers `(x, y, w)` with `w > 0`.
+        share: The range of the cells to check.
+        advance: Called with the number of pieces (cells or parts of cells) newly checked.
 
     Raises:
-        RefusedError: If they do not.
+        RefusedError: If a witness is not inside its cell, or the cells do not cover the domain.
     """
     chart, denominator, rows = domain
     sides: list[Vector] = [(-a, -b, c) for a, b, c in rows.tolist() if a or b or c]
@@ -42,28 +42,28 @@ def check_tiling(
     moved_chart = [frame.form(row) for row in chart.tolist()]
     moved_sides = [frame.form(side) for side in sides]
     points = frame.points(witnesses)
-    rounded = rounded_corners(points)
+    rounded = round_corners(points)
     _check_inside(moved_sides, points, rounded)
     unit = frame.form((0, 0, denominator))[2]
     exact = exact_network(network, np.array(moved_chart, dtype=object), unit)
-    # What overflows is decided in integers.
+    # Where floats overflow, integers decide.
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         Walk(exact, moved_sides, signatures, points, rounded, share, frame.where).run(advance)
 
 
 class _Frame(NamedTuple):
-    r"""Other coordinates, $x = x_0 / w_0 + 2^i x'$ and $y = y_0 / w_0 + 2^j y'$.
+    r"""The coordinates $x', y'$ with $x = x_0 / w_0 + 2^i x'$ and $y = y_0 / w_0 + 2^j y'$.
 
     Attributes:
-        origin: The integers $(x_0, y_0, w_0)$, $w_0 > 0$.
-        exponents: The $i$ and $j$.
+        origin: The integers $(x_0, y_0, w_0)$ with $w_0 > 0$.
+        exponents: The exponents $i$ and $j$.
     """
 
     origin: Vector
     exponents: tuple[int, int]
 
     def form(self, row: Sequence[int]) -> Vector:
-        """Return a positive multiple, the same for all, of a form, in these coordinates."""
+        """Return a form in these coordinates, times a positive factor common to all forms."""
         (a, b, c), (x, y, w), (i, j) = row, self.origin, self.exponents
         down = max(0, -i, -j)
         return (a * w) << (i + down), (b * w) << (j + down), (a * x + b * y + c * w) << down
@@ -78,7 +78,7 @@ class _Frame(NamedTuple):
         ]
 
     def where(self, corner: FloatArray) -> str:
-        """Say where a rounded point in these coordinates is."""
+        """Describe the position of a rounded point given in these coordinates."""
         places = []
         for x, start, exponent in zip(corner, self.origin, self.exponents, strict=False):
             near = ldexp(x / corner[2], exponent) if corner[2] else inf
@@ -87,16 +87,16 @@ class _Frame(NamedTuple):
 
 
 def _frame(sides: list[Vector], witnesses: Sequence[Sequence[int]]) -> _Frame:
-    """Choose coordinates in which floats have few bits to lose; nothing else depends on them.
+    """Choose coordinates in which floats lose few bits; only the speed depends on them.
 
-    If the cells are spread over a bounded domain, all of it is in one quadrant, near 1. Otherwise
-    most witnesses are near 1.
+    If the cells are spread over a bounded domain, the whole domain is in one quadrant, near 1.
+    Otherwise, most witnesses are near 1.
     """
     polygons, _ = domain_polygons(sides)
     centres, exponents = [], []
     with np.errstate(all="ignore"):
         for points, corners in zip(
-            _quotients(rounded_corners(witnesses)), _quotients(polygons.points), strict=True
+            _quotients(round_corners(witnesses)), _quotients(polygons.points), strict=True
         ):
             finite = points[np.abs(points) < 2.0**500]
             centre = _middle(finite)
@@ -113,21 +113,21 @@ def _frame(sides: list[Vector], witnesses: Sequence[Sequence[int]]) -> _Frame:
 
 
 def _middle(numbers: FloatArray) -> float:
-    """Return one in the middle; 0 if there are none."""
+    """Return the upper median; 0 if there are no numbers."""
     return float(np.sort(numbers)[len(numbers) // 2]) if len(numbers) else 0.0
 
 
 def _quotients(points: FloatArray) -> FloatArray:
-    """Return the coordinates of homogeneous points, infinite or NaN where they are at infinity."""
+    """Return the coordinates of homogeneous points; infinite or NaN for points at infinity."""
     return np.asarray(points[:2] / points[2])
 
 
 def _check_inside(sides: list[Vector], points: list[Vector], rounded: FloatArray) -> None:
-    """Check that points are strictly inside a domain."""
+    """Check that points are in the interior of a domain."""
     if not sides:
         return
-    # Three products of entries at most 1, each wrong by `ROUNDED`, and the rounding of their sum.
-    certain = (rounded_corners(sides).T @ rounded > 16 * ROUNDED).all(axis=0)
+    # Three products of entries at most 1, each with an error of `ROUNDED`, and a rounded sum.
+    certain = (round_corners(sides).T @ rounded > 16 * ROUNDED).all(axis=0)
     for cell in np.flatnonzero(~certain).tolist():
         x, y, w = points[cell]
         if any(a * x + b * y + c * w <= 0 for a, b, c in sides):

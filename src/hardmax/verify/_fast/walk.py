@@ -1,12 +1,13 @@
-"""Completeness in the plane: every listed cell has its part of the domain, and nothing is left.
+"""Check in the plane that the listed cells are cells and cover the domain.
 
-The theorem is that of `hardmax.verify.verify`: polygons are cut, group by group, into the parts
-where the listed winners win, and at the corners of a part no other form of the group may be above
-the winner. Here this is done for many polygons at once, in floating point with bounds; signs that
-the bounds leave open are worked out in integers (`exact_plane`).
+The theorem is stated in `hardmax.verify.verify`: polygons are cut, group by group, into the parts
+where the listed winners win, and at the corners of a part no other form of the group may be larger
+than the winner. Here this is done for many polygons at once, in floating point with error bounds.
+Signs that the bounds leave open are computed in integers (`exact_plane`).
 
-A *node* is a polygon and the range of the cells that begin as the winners on it do; a *table* holds
-the enclosed forms of a layer for one node of the layer before. Nodes of one layer go in batches.
+A *node* is a polygon with the range of cells whose signatures begin with the winners on it. A
+*table* contains the enclosed forms of a layer for one node of the previous layer. The nodes of a
+layer are processed in batches.
 """
 
 from collections.abc import Callable, Iterator
@@ -21,8 +22,8 @@ from hardmax.verify._fast.enclosures import (
     Enclosure,
     RoundedLayer,
     Scores,
-    enclosed,
-    rounded_layer,
+    enclose,
+    round_layer,
 )
 from hardmax.verify._fast.exact_plane import ExactPlane
 from hardmax.verify._fast.layers import ExactLayer
@@ -33,16 +34,16 @@ from hardmax.verify._fast.polygons import (
     Vector,
     clip,
     domain_polygons,
-    joined,
-    rounded_corner,
+    join_polygons,
+    round_corner,
 )
 from hardmax.verify._fast.refusals import RefusedError
 
-# So many nodes go together, and so many values: enough to spread the cost of a call, few enough to
-# need little memory.
+# The maximum numbers of nodes and of values per batch: enough to amortize the cost of a call, and
+# few enough to need little memory.
 BATCH, VALUES = 2048, 1 << 18
-# From so many groups on so many nodes on, those that are open are looked at alone, if there are so
-# many times as many.
+# The open groups are evaluated separately if a batch has more pairs (group, node) than the first
+# number, and more than the second number times as many pairs as are open.
 _SPARSE = 1024, 4
 
 
@@ -53,8 +54,8 @@ class Layer(NamedTuple):
         exact: The layer in integers.
         rounded: The layer in floating point.
         first_forms: The first form of each group.
-        sizes: How many forms each group has.
-        column: Its first column in a signature.
+        sizes: The number of forms of each group.
+        column: The first column of the layer in a signature.
     """
 
     exact: ExactLayer
@@ -65,14 +66,14 @@ class Layer(NamedTuple):
 
 
 class Nodes(NamedTuple):
-    """Polygons with the cells that begin as the winners on them do.
+    """Polygons, each with the range of cells whose signatures begin with the winners on it.
 
     Attributes:
-        tables: The table of each.
-        begins: The first of its cells.
-        ends: The end of its cells.
+        tables: The table of each node.
+        begins: The first cell of each node.
+        ends: The end of the cells of each node.
         polygons: The polygons.
-        closed: Which groups of the layer are decided on it, shape `(n_groups, n)`.
+        closed: Whether each group of the layer is decided on each node, shape `(n_groups, n)`.
     """
 
     tables: IntArray
@@ -82,7 +83,7 @@ class Nodes(NamedTuple):
     closed: BoolArray
 
     def take(self, chosen: IntArray) -> "Nodes":
-        """Some of the nodes."""
+        """Return some of the nodes."""
         return Nodes(
             self.tables[chosen],
             self.begins[chosen],
@@ -92,19 +93,19 @@ class Nodes(NamedTuple):
         )
 
     def parts(self, size: int) -> "list[Nodes]":
-        """Cut into parts of at most a size."""
+        """Split the nodes into parts of a maximum size."""
         n = len(self.begins)
         return [self.take(np.arange(i, min(i + size, n))) for i in range(0, n, size)]
 
 
-def joined_nodes(parts: list[Nodes]) -> Nodes:
-    """Put nodes one after the other."""
+def join_nodes(parts: list[Nodes]) -> Nodes:
+    """Concatenate nodes."""
     tables, begins, ends, polygons, closed = zip(*parts, strict=True)
     return Nodes(
         np.concatenate(tables),
         np.concatenate(begins),
         np.concatenate(ends),
-        joined(polygons),
+        join_polygons(polygons),
         np.concatenate(closed, axis=1),
     )
 
@@ -114,12 +115,12 @@ class Walk:
 
     Args:
         network: The network on a planar chart.
-        sides: Integer rows, positive inside the domain.
-        signatures: The cells in lexicographic order, none twice.
-        witnesses: For each of them integers `(x, y, w)`, `w > 0`, inside the domain.
-        points: The witnesses, rounded (`rounded_corners`).
-        share: The range of cells to look at.
-        where: Says where a rounded corner is.
+        sides: Integer rows, positive in the interior of the domain.
+        signatures: Distinct signatures of the cells in lexicographic order.
+        witnesses: For each cell, integers `(x, y, w)` with `w > 0`, a point inside the domain.
+        points: The rounded witnesses (`round_corners`).
+        share: The range of cells to check.
+        where: Describes the position of a rounded corner.
     """
 
     def __init__(
@@ -138,7 +139,7 @@ class Walk:
         for exact in network.layers:
             starts = np.array(exact.starts)
             self.layers.append(
-                Layer(exact, rounded_layer(exact), starts[:-1], np.diff(starts), column)
+                Layer(exact, round_layer(exact), starts[:-1], np.diff(starts), column)
             )
             column += exact.n_groups
         self.signatures = signatures.astype(np.min_scalar_type(signatures.max(initial=0)))
@@ -152,7 +153,7 @@ class Walk:
         """Check all cells.
 
         Args:
-            advance: Told how many pieces more, each a cell or a part of one, are settled.
+            advance: Called with the number of pieces (cells or parts of cells) newly checked.
 
         Raises:
             RefusedError: If a witness is not inside its cell, or a cell is missing.
@@ -163,35 +164,35 @@ class Walk:
         zeros = np.zeros(n, dtype=np.int64)
         begins, ends = zeros, np.full(n, len(self.signatures))
         nodes = Nodes(zeros, begins, ends, self._start, np.zeros((0, n), dtype=np.bool_))
-        batch = _Batch(self, 0, enclosed(self._stream), nodes, begins[:1], ends[:1])
+        batch = _Batch(self, 0, enclose(self._stream), nodes, begins[:1], ends[:1])
         stack: list[tuple[_Batch, Nodes]] = []
         while True:
             is_last, done = batch.index + 1 == len(self.layers), []
-            for settled in batch.decided():
+            for settled in batch.settle():
                 if is_last:
                     advance(len(settled.begins))
                 else:
                     done.append(settled)
             if done:
                 size = max(1, min(BATCH, VALUES // self.layers[batch.index + 1].exact.n_forms))
-                stack += [(batch, part) for part in joined_nodes(done).parts(size)]
+                stack += [(batch, part) for part in join_nodes(done).parts(size)]
             if not stack:
                 return
-            # The layer above is worked out when its turn comes, which keeps memory low.
+            # The next layer is computed only when its turn comes, which saves memory.
             below, part = stack.pop()
             batch = below.above(part)
 
 
 class _Batch:
-    """Nodes of one layer.
+    """The nodes of one layer.
 
     Args:
         walk: The walk.
-        index: Which layer.
-        streams: The forms before the layer, one table for each place.
-        nodes: The nodes; nothing is decided on them.
+        index: The index of the layer.
+        streams: The forms before the layer, one table per place.
+        nodes: The nodes, with no group decided.
         begins: The first cell of each table.
-        ends: The end of its cells.
+        ends: The end of the cells of each table.
     """
 
     def __init__(
@@ -214,7 +215,7 @@ class _Batch:
     # Witnesses.
 
     def _check_witnesses(self, begins: IntArray, ends: IntArray) -> None:
-        """Check for all cells of all tables that their winners win at their witnesses."""
+        """Check that the winners of all cells of all tables win at the cells' witnesses."""
         low, high = self._walk.share
         begins = np.maximum(begins, low)
         ends = np.maximum(begins, np.minimum(ends, high))
@@ -226,7 +227,7 @@ class _Batch:
             some, owners = cells[part], tables[part]
             points, radii = self._walk.points[:, some], np.full(len(some), ROUNDED)
             values = self._scores.at(owners, points, radii)
-            certain = self._certain(*values, self._winners(some), np.arange(len(some)))
+            certain = self._find_certain(*values, self._winners(some), np.arange(len(some)))
             for group, i in np.argwhere(~certain).tolist():
                 self._check_witness(int(some[i]), int(owners[i]), group)
 
@@ -244,15 +245,15 @@ class _Batch:
                 raise RefusedError("the witness is not inside its cell", cell)
 
     def _coincide(self, begin: int, form: int, rival: int, cell: int) -> None:
-        """Take note of a form that coincides with a winner; it must come after it."""
+        """Record that a rival coincides with a winner; the rival must come after the winner."""
         if rival < form:
             raise RefusedError(self._layer.exact.describe_tie(form, rival), cell)
         self._walk.plane.note_tie(self.index, begin, form, rival)
 
     # Nodes.
 
-    def decided(self) -> Iterator[Nodes]:
-        """Cut the nodes by all groups, and yield those on which all are decided."""
+    def settle(self) -> Iterator[Nodes]:
+        """Cut the nodes by all groups, and yield the nodes on which all groups are decided."""
         size = max(1, min(BATCH, VALUES // self._layer.exact.n_forms))
         todo = [self._nodes]
         while todo:
@@ -260,7 +261,7 @@ class _Batch:
             if len(nodes.begins) > 2 * size:
                 todo += nodes.parts(size)
                 continue
-            settled = nodes.closed | self._settled(nodes)
+            settled = nodes.closed | self._find_settled(nodes)
             is_done = settled.all(axis=0)
             if is_done.any():
                 yield nodes.take(np.flatnonzero(is_done))
@@ -272,22 +273,22 @@ class _Batch:
             if len(nodes.begins):
                 todo.append(nodes)
 
-    def _settled(self, nodes: Nodes) -> BoolArray:
-        """Say which groups have one listed winner, certainly above all others."""
+    def _find_settled(self, nodes: Nodes) -> BoolArray:
+        """Return which groups have one listed winner that is provably larger than all others."""
         polygons, first = nodes.polygons, self._winners(nodes.begins)
         n_open = nodes.closed.size - np.count_nonzero(nodes.closed)
         if (
             self._layer.rounded.against_zero
             and _SPARSE[0] < nodes.closed.size > _SPARSE[1] * n_open
         ):
-            return self._settled_units(nodes, first)
+            return self._find_settled_units(nodes, first)
         tables = nodes.tables[polygons.owners]
         values = self._scores.at(tables, polygons.points, polygons.radii)
-        certain = self._certain(*values, first, polygons.starts[:-1])
-        return certain & self._agreeing(nodes, first)
+        certain = self._find_certain(*values, first, polygons.starts[:-1])
+        return certain & self._find_agreeing(nodes, first)
 
-    def _settled_units(self, nodes: Nodes, first: IntArray) -> BoolArray:
-        """Say so of groups of two forms, one of them zero, where few are open: of these only."""
+    def _find_settled_units(self, nodes: Nodes, first: IntArray) -> BoolArray:
+        """Do the same for groups of two forms, one of them zero, evaluating only open groups."""
         polygons = nodes.polygons
         groups, of = (~nodes.closed).nonzero()
         corners, offsets, sizes = _ranges(polygons.starts[:-1][of], polygons.starts[1:][of])
@@ -298,25 +299,25 @@ class _Batch:
         settled = np.zeros(first.shape, dtype=np.bool_)
         live = self._layer.rounded.live[groups]
         settled[groups, of] = np.where(first[groups, of] == live, above, below)
-        settled &= self._agreeing(nodes, first)
+        settled &= self._find_agreeing(nodes, first)
         return settled
 
     def _winners(self, cells: IntArray) -> IntArray:
-        """The winning forms of cells, shape `(n_groups, n_cells)`."""
+        """Return the winning forms of cells, shape `(n_groups, n_cells)`."""
         column, first = self._layer.column, self._layer.first_forms
         block = self._walk.signatures[cells, column : column + len(first)]
         return np.asarray(block.T + first[:, np.newaxis])
 
-    def _certain(
+    def _find_certain(
         self, value: FloatArray, error: FloatArray, first: IntArray, offsets: IntArray
     ) -> BoolArray:
-        """Say which groups a form certainly wins: at all corners it is above all its rivals.
+        """Return which groups a form provably wins, being larger than all rivals at all corners.
 
         Args:
             value: The scores of the live forms at the corners.
-            error: Bounds of their errors.
+            error: Bounds on the errors of these scores.
             first: The forms, shape `(n_groups, n_polygons)`.
-            offsets: Where the corners of each polygon begin.
+            offsets: The first corner of each polygon.
         """
         rounded, group_of = self._layer.rounded, self._layer.exact.group_of
         n_points = value.shape[1]
@@ -337,12 +338,12 @@ class _Batch:
         beaten[first, np.arange(len(offsets))] = True
         return np.asarray(np.logical_and.reduceat(beaten, self._layer.first_forms, axis=0))
 
-    def _agreeing(self, nodes: Nodes, first: IntArray) -> BoolArray:
-        """Say in which groups all cells of a node have the same winner, shape as `first`."""
+    def _find_agreeing(self, nodes: Nodes, first: IntArray) -> BoolArray:
+        """Return in which groups all cells of a node have the same winner, shaped like `first`."""
         signatures = self._walk.signatures
         block = slice(self._layer.column, self._layer.column + len(first))
         agreeing = np.ones(first.shape, dtype=np.bool_)
-        # In lexicographic order, if the first and the last cell agree in all groups, all cells do.
+        # The cells are sorted, so if the first and the last agree in all groups, all cells do.
         open_ = (first != self._winners(nodes.ends - 1)).any(axis=0).nonzero()[0]
         if len(open_):
             cells, offsets, sizes = _ranges(nodes.begins[open_], nodes.ends[open_])
@@ -356,7 +357,7 @@ class _Batch:
         """Cut each node by one group into the parts where its listed winners win."""
         cells, offsets, sizes = _ranges(nodes.begins, nodes.ends)
         listed = self._walk.signatures[cells, (self._layer.column + groups).repeat(sizes)]
-        # The cells are in order and agree before this column: equal entries are neighbours.
+        # The cells are sorted and agree before this column, so equal entries are consecutive.
         is_first = np.ones(len(cells), dtype=np.bool_)
         is_first[1:] = listed[1:] != listed[:-1]
         is_first[offsets] = True
@@ -369,7 +370,7 @@ class _Batch:
         low, high = self._walk.share
         parts = ((begins < high) & (ends > low)).nonzero()[0]
         polygons = nodes.polygons.take(of[parts])
-        # Against each of the other listed winners, one after the other.
+        # Cut against each of the other listed winners in turn.
         for turn in range(1, int(n_listed.max(initial=0))):
             is_busy = n_listed[of[parts]] > turn
             busy, idle = is_busy.nonzero()[0], (~is_busy).nonzero()[0]
@@ -377,9 +378,9 @@ class _Batch:
             rivals = first_part[node] + (parts[busy] - first_part[node] + turn) % n_listed[node]
             pairs = _Pairs(nodes.tables[node], winners[parts[busy]], winners[rivals])
             some = polygons.take(busy) if len(idle) else polygons
-            kept, cut = self._clipped(some, pairs, begins[parts[busy]])
+            kept, cut = self._clip(some, pairs, begins[parts[busy]])
             parts = np.concatenate([parts[idle], parts[busy[kept]]])
-            polygons = joined([polygons.take(idle), cut]) if len(idle) else cut
+            polygons = join_polygons([polygons.take(idle), cut]) if len(idle) else cut
         all_of, of = of, of[parts]
         closed = nodes.closed[:, of]
         closed[groups[of], np.arange(len(of))] = True
@@ -390,10 +391,10 @@ class _Batch:
             self._check_others(children, winners[parts], groups[of], is_listed[of])
         return children
 
-    def _clipped(
+    def _clip(
         self, polygons: Polygons, pairs: "_Pairs", cells: IntArray
     ) -> tuple[IntArray, Polygons]:
-        """Cut polygons to where forms are at least their rivals, both of them listed."""
+        """Cut polygons to the parts where forms are at least as large as listed rivals."""
         signs, forms, coinciding = self._signs(polygons, pairs)
         for i in coinciding:
             form, rival = max(pairs.forms[i], pairs.rivals[i]), min(pairs.forms[i], pairs.rivals[i])
@@ -405,13 +406,13 @@ class _Batch:
         for polygon, place in vague:
             before = cut.edges[cut.before(place, polygon)]
             corner = plane.corner(int(before), int(cut.edges[place]), cut.points[:, place])
-            cut.points[:, place], cut.radii[place] = rounded_corner(corner), ROUNDED
+            cut.points[:, place], cut.radii[place] = round_corner(corner), ROUNDED
         return kept, cut
 
     def _check_others(
         self, children: Nodes, winners: IntArray, groups: IntArray, is_listed: BoolArray
     ) -> None:
-        """Check that no form of a group that is not listed is above the winner at a corner."""
+        """Check that no unlisted form of a group is larger than the winner at a corner."""
         sizes = self._layer.sizes[groups]
         is_other = ~is_listed
         is_other &= np.arange(is_listed.shape[1]) < sizes[:, np.newaxis]
@@ -439,18 +440,18 @@ class _Batch:
         column = self._layer.column + int(self._layer.exact.group_of[form])
         begins = self._walk.signatures[cell, :column].tolist()
         raise RefusedError(
-            f"the cells do not cover the domain: {self._walk.where(corner)} "
-            f"{self._layer.exact.name(form)} wins, in a cell that begins like {begins!s:.200} and "
-            "is not listed"
+            f"the cells do not cover the domain: {self._walk.where(corner)}, "
+            f"{self._layer.exact.name(form)} wins in an unlisted cell whose signature begins with "
+            f"{begins!s:.200}"
         )
 
     def _signs(
         self, polygons: Polygons, pairs: "_Pairs"
     ) -> tuple[AnyArray, tuple[FloatArray, FloatArray], list[int]]:
-        """Find the sign of a form minus a rival at each corner of a polygon, exactly.
+        """Compute the exact sign of a form minus a rival at each corner of a polygon.
 
         Returns:
-            For each corner the sign; the enclosed differences, centres and radii, shape
+            The sign for each corner; the enclosed differences as centres and radii, shape
             `(3, n_polygons)`; and the polygons where form and rival coincide, with signs 0.
         """
         owners = polygons.owners
@@ -494,7 +495,7 @@ class _Batch:
             rows = rounded.row_of[np.where(is_live, pairs.forms, pairs.rivals)]
             centres, radii = centre[rows, :, pairs.tables], radius[rows, :, pairs.tables]
             return np.where(is_live, centres.T, -centres.T), radii.T
-        # The sum of two centres is rounded once; the radius has room for it (`enclosures`).
+        # The sum of two centres is rounded once; the radius covers this error (`enclosures`).
         centres, radii = np.zeros((2, len(is_live), 3))
         for forms, sign in ((pairs.forms, 1.0), (pairs.rivals, -1.0)):
             live = rounded.is_live[forms].nonzero()[0]
@@ -504,16 +505,16 @@ class _Batch:
         return centres.T, radii.T
 
     def above(self, nodes: Nodes) -> "_Batch":
-        """Return the next layer on nodes where this one is decided."""
+        """Return the next layer on nodes where all groups of this layer are decided."""
         plane, rounded = self._walk.plane, self._layer.rounded
         winners = self._winners(nodes.begins)
         streams = rounded.after(self._streams, self._scores.forms, nodes.tables, winners)
         parents = self._begins[nodes.tables]
         plane.enter(self.index + 1, nodes.begins, parents)
         for i in plane.tied(self.index, parents):
-            # The mean over coinciding forms is taken exactly.
+            # The mean over coinciding forms is computed exactly.
             if plane.ties(self.index, int(parents[i]), winners[:, i].tolist()):
-                one = enclosed(plane.stream(self.index + 1, int(nodes.begins[i])))
+                one = enclose(plane.stream(self.index + 1, int(nodes.begins[i])))
                 streams.centre[:, :, i] = one.centre[..., 0]
                 streams.radius[:, :, i] = one.radius[..., 0]
         above = nodes._replace(tables=np.arange(len(parents)))
@@ -529,7 +530,7 @@ class _Pairs(NamedTuple):
 
 
 def _ranges(begins: IntArray, ends: IntArray) -> tuple[IntArray, IntArray, IntArray]:
-    """Return ranges of places one after the other, where each begins there, and their sizes."""
+    """Return the concatenated entries of ranges, the start of each range, and the sizes."""
     sizes = ends - begins
     offsets = sizes.cumsum() - sizes
     places = (begins - offsets).repeat(sizes)
