@@ -167,7 +167,7 @@ def test_rounding_that_only_a_narrow_peak_shows_is_covered_or_refused(gain, dept
     exact = np.array([[float(y) for y in exact_value(net, point)] for point in x[::10]])
     rounding = np.abs(hard.transformer(x[::10]) - exact).max()
     assert 0.0 < rounding <= hard.certified_error
-    with pytest.raises(ArgumentError, match=r"`epsilon` must be above .* rounding adds"):
+    with pytest.raises(ArgumentError, match=r"`epsilon` must be above .* rounding in float64"):
         compile_relu(net, box, 0.5 * hard.certified_error)
     compiled = compile_relu(net, box, 2.0 * hard.certified_error)
     errors = np.abs(compiled.transformer(x) - net(x))

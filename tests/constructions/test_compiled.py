@@ -136,7 +136,7 @@ def test_exports_follow_any_transformer_on_tokens(tmp_path):
 
 def test_a_transformer_with_an_embedding_for_each_token_has_no_torch_form():
     model = TokenTransformer([[[1.0], [2.0]]], [[0.0], [0.0]], [], ([[1.0]], [0.0]))
-    with pytest.raises(ArgumentError, match="same matrix"):
+    with pytest.raises(ArgumentError, match="same embedding matrix"):
         token_module(model)
 
 

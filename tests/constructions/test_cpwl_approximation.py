@@ -16,7 +16,7 @@ from hardmax.constructions.compilers.functions.approximation import (
     enclosing_radius,
     indicated_errors,
     lattice,
-    measured_error,
+    measure_error,
 )
 from hardmax.constructions.compilers.functions.meshes import Mesh
 from hardmax.errors import ArgumentError, DiscontinuityError, DtypeError
@@ -35,7 +35,7 @@ def unit_box(dim):
 def interpolation_error(f, dim, n):
     sampled = checked_function(f, dim)
     vertices, simplices = adaptive_mesh(unit_box(dim), n, lambda c: indicated_errors(sampled, c))
-    return measured_error(sampled, vertices[simplices])[0], len(simplices)
+    return measure_error(sampled, vertices[simplices])[0], len(simplices)
 
 
 @pytest.mark.parametrize(
@@ -122,8 +122,8 @@ def test_a_narrow_peak_is_found_and_refined_though_all_else_is_flat(dim, width):
 def test_the_measured_error_sees_what_lies_between_the_points_of_a_lattice():
     sampled = checked_function(lambda x: np.maximum(0.0, 1.0 - 900.0 * np.abs(x[:, 0] - 0.14)), 1)
     whole = np.array([[[0.0], [1.0]]])
-    assert measured_error(sampled, whole)[0] == 0.0
-    error, where = measured_error(sampled, whole, Probes.of(sampled, Box([0.0], [1.0])))
+    assert measure_error(sampled, whole)[0] == 0.0
+    error, where = measure_error(sampled, whole, Probes.of(sampled, Box([0.0], [1.0])))
     assert error > 0.999
     np.testing.assert_allclose(where, [0.14], atol=1e-5)
 
@@ -295,9 +295,9 @@ def test_steep_and_rounded_functions_are_not_taken_for_jumps(name):
 
 def test_a_constant_that_does_not_hold_is_refused():
     wave, box = (lambda x: np.sin(9 * x[:, 0])), Box([0.0], [1.0])
-    with pytest.raises(ArgumentError, match="`lipschitz` must hold for `f`"):
+    with pytest.raises(ArgumentError, match="`lipschitz` is too small for `f`"):
         approximate(wave, box, 10, lipschitz=0.1)
-    with pytest.raises(ArgumentError, match="`second_derivative` must hold for `f`"):
+    with pytest.raises(ArgumentError, match="`second_derivative` is too small for `f`"):
         approximate(wave, box, 10, lipschitz=9.0, second_derivative=1.0)
 
 
@@ -312,7 +312,7 @@ def test_functions_of_one_number_are_taken_in_one_dimension():
 @pytest.mark.parametrize("f", [math.hypot, lambda x, y: x + y, lambda x: 1.0 if x > 0 else 0.0])
 def test_functions_that_take_no_arrays_are_refused_in_the_plane(f):
     with pytest.raises(
-        ArgumentError, match=r"`f` must take an array of points, shape \(n_points, 2"
+        ArgumentError, match=r"`f` must accept an array of points of shape \(n_points, 2"
     ):
         approximate(f, unit_box(2), 20)
 
@@ -322,7 +322,7 @@ def test_bad_arguments_are_refused_by_name():
         approximate(waves, unit_box(3), 5)
     with pytest.raises(ArgumentError, match="`n_pieces` must be at most"):
         approximate(waves, unit_box(2), 10**6)
-    with pytest.raises(ArgumentError, match="`box` must have at most 3 dimensions"):
+    with pytest.raises(ArgumentError, match="`box` must have dimension at most 3"):
         approximate(waves, unit_box(4), 30)
     with pytest.raises(DtypeError, match="`box`"):
         approximate(waves, WholeSpace(1), 30)

@@ -228,7 +228,7 @@ def _saved_parts(tmp_path):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda fields, tensors: fields.update(method="magic"), "`method` must be among"),
+        (lambda fields, tensors: fields.update(method="magic"), "`method` must be one of"),
         (lambda fields, tensors: fields.pop("method"), "`method` must be a str"),
         (lambda fields, tensors: tensors.pop("rounding"), "`rounding` is missing"),
         (
@@ -239,17 +239,17 @@ def _saved_parts(tmp_path):
             lambda fields, tensors: tensors.update(rounding=np.full(2, np.nan)),
             "`rounding` must not hold NaN",
         ),
-        (lambda fields, tensors: tensors.update(rounding=np.ones(2)), "leave the error below"),
+        (lambda fields, tensors: tensors.update(rounding=np.ones(2)), "keep the error below"),
         (lambda fields, tensors: tensors.update(rounding=np.zeros(3)), "`rounding` must have"),
         (
             lambda fields, tensors: tensors.update(
                 {"transformer.readout.bias": tensors["transformer.readout.bias"] + 1}
             ),
-            "does not belong to the network",
+            "does not fit the network",
         ),
         (
             lambda fields, tensors: fields.update(format="hardmax.compiled/2"),
-            "must have the format",
+            "must state the format",
         ),
     ],
 )
@@ -265,7 +265,7 @@ def test_what_cannot_be_compiled_is_refused_by_name():
     hat = Knots([0.0, 1.0 / 3.0, 1.0], [0.0, 1.0, 0.1])
     with pytest.raises(DtypeError, match="For a Python function use `approximate`"):
         compile_cpwl(np.sin, Box([0], [1]))
-    with pytest.raises(DtypeError, match="`box` must be a Box, bounded"):
+    with pytest.raises(DtypeError, match="`box` must be a bounded Box"):
         compile_cpwl(hat, WholeSpace(1))
     for bad in (0.0, -1.0):
         with pytest.raises(ArgumentError, match="`epsilon` must be above 0"):
@@ -275,7 +275,7 @@ def test_what_cannot_be_compiled_is_refused_by_name():
     huge = Knots([0.0, 1.0 / 3.0, 1.0], [0.0, 1e10, 1e9])
     with pytest.raises(ArgumentError, match=r"`epsilon` must be above .*rounding.*got 1e-05\."):
         compile_cpwl(huge, Box([0], [1]), 1e-5)
-    with pytest.raises(ArgumentError, match=r"`small_arity` must be False .* MaxoutNetwork\(3 ->"):
+    with pytest.raises(ArgumentError, match=r"`small_arity` requires .* MaxoutNetwork\(3 ->"):
         compile_cpwl(
             TropicalPolynomial(np.eye(3), np.zeros(3)), Box([0] * 3, [1] * 3), small_arity=True
         )

@@ -93,7 +93,9 @@ def test_end_segments_go_on_unless_slopes_are_given():
 
 
 def test_a_jump_is_refused_with_its_place_and_both_values():
-    with pytest.raises(DiscontinuityError, match=r"at position 0.5 it jumps between 1.0 and 1.25"):
+    with pytest.raises(
+        DiscontinuityError, match=r"at position 0.5 the function jumps between 1.0 and 1.25"
+    ):
         Knots([0.0, 0.5, 0.5, 1.0], [0.0, 1.0, 1.25, 2.0])
     with pytest.raises(DiscontinuityError, match=r"jumps between \[1.0, 2.0\] and \[1.0, 3.0\]"):
         Knots([0.5, 0.5], [[1.0, 2.0], [1.0, 3.0]])
@@ -122,5 +124,5 @@ def test_the_box_must_be_a_bounded_box_of_one_dimension():
     hat = Knots([0.0], [1.0])
     with pytest.raises(ShapeMismatchError, match="`box`"):
         maxout_from_knots(hat, Box([0, 0], [1, 1]))
-    with pytest.raises(HardmaxError, match="`box` must be a Box, bounded"):
+    with pytest.raises(HardmaxError, match="`box` must be a bounded Box"):
         maxout_from_knots(hat, WholeSpace(1))

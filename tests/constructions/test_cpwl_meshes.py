@@ -237,7 +237,7 @@ TRIANGLE = [[0, 0], [2, 0], [0, 2]]
             [[0, 1, 2], [1, 4, 3], [4, 2, 3]],
             [0, 0, 0, 0, 1],
             r"do not meet face to face at \(1.0, 1.0\), where the function jumps "
-            r"between 0.0 and 1.0: split simplices\[0\] at vertices\[4\]\.",
+            r"between 0.0 and 1.0. Split simplices\[0\] at vertices\[4\]\.",
         ),
         # The same without a jump.
         (
@@ -245,7 +245,7 @@ TRIANGLE = [[0, 0], [2, 0], [0, 2]]
             [[0, 1, 2], [1, 4, 3], [4, 2, 3]],
             [0, 0, 0, 0, 0],
             r"do not meet face to face at \(1.0, 1.0\), where both give 0.0"
-            r": split simplices\[0\] at vertices\[4\]\.",
+            r"\. Split simplices\[0\] at vertices\[4\]\.",
         ),
         # Two triangles on one side of their common edge.
         ([*TRIANGLE, [1, 1]], [[0, 1, 2], [0, 1, 3]], [0, 0, 1, 5], "overlap at .* jumps between"),
@@ -290,7 +290,7 @@ TRIANGLE = [[0, 0], [2, 0], [0, 2]]
             [*TRIANGLE, [0.5, 0.5]],
             [[0, 1, 3], [0, 2, 3]],
             [0, 0, 0, 0],
-            r"must fill a convex set; beyond the facet .* there is no simplex",
+            r"must fill a convex set, but there is no simplex beyond the facet",
         ),
         ([*TRIANGLE, [1, 1]], [[1, 3, 2]], [0, 0, 0, 0], r"simplices\[0\] .* is flat"),
         (TRIANGLE, [[0, 0, 1]], [0, 0, 0], "is flat"),
@@ -299,7 +299,7 @@ TRIANGLE = [[0, 0], [2, 0], [0, 2]]
             [*TRIANGLE, [2, 0], [0, 2], [2, 2]],
             [[0, 1, 2], [3, 4, 5]],
             [0, 0, 0, 0, 7, 0],
-            r"at \(0.0, 2.0\) it jumps between 0.0 \(vertices\[2\]\) and 7.0 \(vertices\[4\]\)",
+            r"at \(0.0, 2.0\) .* between 0.0 \(vertices\[2\]\) and 7.0 \(vertices\[4\]\)",
         ),
     ],
 )
@@ -316,7 +316,7 @@ def test_a_hole_is_refused_with_its_place():
     points = np.array(list(product(range(4), repeat=2)), dtype=float)
     cut = [(4 * i + j) for i, j in product(range(3), repeat=2) if (i, j) != (1, 1)]
     simplices = [s for a in cut for s in ([a, a + 1, a + 4], [a + 1, a + 4, a + 5])]
-    with pytest.raises(ArgumentError, match=r"at \(1.0, 1.5\), there is no simplex"):
+    with pytest.raises(ArgumentError, match=r"no simplex .* at \(1.0, 1.5\)"):
         maxout_from_mesh(Mesh(points, simplices, np.arange(16.0)), Box([0, 0], [3, 3]))
 
 
@@ -360,7 +360,7 @@ def test_bad_boxes_and_limits_are_refused_by_name():
         maxout_from_mesh(mesh, Box([0], [1]))
     with pytest.raises(ArgumentError, match="`max_pieces`"):
         maxout_from_mesh(mesh, Box([0, 0], [1, 1]), max_pieces=0)
-    with pytest.raises(ArgumentError, match="slope beyond the largest float64"):
+    with pytest.raises(ArgumentError, match="slope exceeds the largest float64"):
         maxout_from_mesh(Mesh([[0.0], [1e-300]], [[0, 1]], [0.0, 1e200]), Box([0], [1e-300]))
 
 

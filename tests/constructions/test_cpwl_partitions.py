@@ -170,7 +170,7 @@ def test_a_jump_is_refused_with_its_place_and_both_values(dim):
     model = head_model(dim, np.array([[2.0], [5.0]]))
     box = Box([-1.0] * dim, [1.0] * dim)
     with pytest.raises(
-        DiscontinuityError, match=r"at \(0.0.*\) it jumps between (2.0 and 5.0|5.0 and 2.0)"
+        DiscontinuityError, match=r"at \(0.0.*\) the model jumps between (2.0 and 5.0|5.0 and 2.0)"
     ):
         maxout_from_partition(enumerate_regions(model, box), box)
 
@@ -190,7 +190,7 @@ def test_a_jump_of_one_output_somewhere_on_a_wall_is_found():
     )
     network = ArgmaxNetwork((layer,), AffineMap.identity(2), AffineMap.identity(1))
     box = Box([0, 0], [1, 1])
-    with pytest.raises(DiscontinuityError, match=r"at \(1.0, 1.0\) it jumps between"):
+    with pytest.raises(DiscontinuityError, match=r"at \(1.0, 1.0\) the model jumps between"):
         maxout_from_partition(enumerate_regions(network, box), box)
 
 

@@ -128,7 +128,7 @@ def test_torch_modules_come_in_both_precisions():
         with pytest.raises(ArgumentError, match="`dtype` must be one of float64, float32"):
             compiled.to_torch(dtype=wrong)
     huge = compile_relu([[[2.0**130]], [[1.0]]], Box([0], [2.0**-130]))
-    with pytest.raises(ArgumentError, match="`dtype` must hold every weight"):
+    with pytest.raises(ArgumentError, match="`dtype` must represent every weight"):
         huge.to_torch(dtype="float32")
 
 

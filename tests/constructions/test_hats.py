@@ -345,8 +345,8 @@ def test_sparse_and_dense_maps_of_boxes_agree():
 def test_bad_input_is_refused():
     forms = DifferenceOfMaxima(AffineForms([[1.0]], [0.0]))
     for f, box, keywords, word in (
-        (forms, CUBE[1], {"method": "hats"}, "`method`"),
-        (graded(0, 4), CUBE[2], {"method": "segments"}, "`method`"),
+        (forms, CUBE[1], {"method": "hats"}, "`method='hats'`"),
+        (graded(0, 4), CUBE[2], {"method": "segments"}, "`method='segments'`"),
         (random_knots(0, 4), CUBE[1], {"method": "magic"}, "`method`"),
         (random_knots(0, 4), CUBE[1], {"method": "hats", "small_arity": True}, "`small_arity`"),
         (random_knots(0, 4), CUBE[2], {"method": "hats"}, "`box`"),

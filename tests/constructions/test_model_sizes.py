@@ -76,7 +76,7 @@ def test_constructions_that_fit_no_memory_are_refused_by_name(name, build, monke
 def test_networks_whose_transformer_fits_no_memory_are_refused(monkeypatch):
     monkeypatch.setattr("hardmax.constructions.compilers.token_layout.MOST_NUMBERS", 10**6)
     net = MaxoutNetwork([[np.ones((3, 1))] * 400, np.ones((400, 1))])
-    with pytest.raises(SizeLimitError, match=r"`net` must be smaller.*3 tokens of width 804"):
+    with pytest.raises(SizeLimitError, match=r"`net` is too large.*3 tokens of width 804"):
         compile_maxout(net, Box([0.0], [1.0]))
 
 

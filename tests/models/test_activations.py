@@ -227,7 +227,7 @@ def test_layers_as_arrays_take_stated_activations():
     np.testing.assert_allclose(leaky(z[:, None])[:, 0], np.clip(inner[0] + inner[1], 0, 6))
     final = compile_relu(layers, box, last_activation="relu")
     assert repr(final.source) == "ReluNetwork(1 -> [2, 1] -> 1)"
-    with pytest.raises(ArgumentError, match="`activations` must not be given"):
+    with pytest.raises(ArgumentError, match="`activations` cannot be combined"):
         compile_relu(ReluNetwork([[[1.0]]]), box, activations="abs")
 
 

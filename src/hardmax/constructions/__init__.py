@@ -1,4 +1,4 @@
-"""Transformers that attain the bounds, and transformers that compute what they are asked."""
+"""Models that attain the bounds, and compilers from networks and functions to transformers."""
 
 from hardmax._ground.public_names import attach
 

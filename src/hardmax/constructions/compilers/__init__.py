@@ -1,1 +1,1 @@
-"""Transformers that compute a given network or function."""
+"""Compilers: from a given network or function to a transformer that computes it."""

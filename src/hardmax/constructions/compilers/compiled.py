@@ -1,4 +1,4 @@
-"""A transformer compiled from a network: what it is, how large, and how far it can be off."""
+"""A transformer compiled from a network, its size, and its certified error."""
 
 import os
 from dataclasses import dataclass, field, replace
@@ -24,17 +24,17 @@ from hardmax.typing import ArrayLike, FloatArray
 
 @dataclass(frozen=True)
 class TransformerSize:
-    """How large a compiled transformer is, beside the network it computes.
+    """The size of a compiled transformer, compared with the network that it computes.
 
     Attributes:
-        tokens: How many tokens there are.
+        tokens: The number of tokens.
         width: The width of a token.
-        blocks: How many blocks there are.
-        heads: How many heads there are in all.
-        d_ff: The feed-forward width of each block, 0 where there is none.
-        parameters: How many numbers are stored.
-        nonzeros: How many of them are not zero.
-        source_parameters: How many numbers the network stores.
+        blocks: The number of blocks.
+        heads: The total number of heads.
+        d_ff: The feed-forward width of each block, 0 for a block without a feed-forward part.
+        parameters: The number of weights that the transformer stores.
+        nonzeros: The number of nonzero weights.
+        source_parameters: The number of weights that the network stores.
 
     Examples:
         >>> from hardmax import Box, ReluNetwork
@@ -58,14 +58,14 @@ class TransformerSize:
 
     @property
     def overhead(self) -> float:
-        """How many nonzero weights there are for each parameter of the network."""
+        """The number of nonzero weights per parameter of the network."""
         return self.nonzeros / self.source_parameters
 
     def __str__(self) -> str:
         return "\n".join(f"{name:<20}{value}" for name, value in self.rows())
 
     def rows(self) -> list[tuple[str, str]]:
-        """Return the figures as words and numbers, for a table."""
+        """Return pairs of a name and a formatted value, the rows of a table."""
         return [
             ("tokens", f"{self.tokens}"),
             ("width", f"{self.width}"),
@@ -83,22 +83,22 @@ class TransformerSize:
 class CompiledTransformer:
     r"""A standard transformer that computes a given network on a box.
 
-    Made by `compile_maxout` and `compile_relu`. The hard one (`epsilon` None) equals the network;
-    the soft one, with the usual softmax heads, is within `certified_error` of it at every point of
-    the box.
+    `compile_maxout` and `compile_relu` return such a transformer. A hard transformer (`epsilon` is
+    None) equals the network up to rounding. A soft transformer, with ordinary softmax heads,
+    differs from the network by at most `certified_error` at every point of the box.
 
     Attributes:
         source: The network.
-        box: Where the transformer computes it.
-        epsilon: The error that was asked for, or None for the hard transformer.
-        plans: Rate, gate and floors of each hidden layer (`LayerPlan`).
-        token_transformer: The transformer itself. It does not check that its input is in the box;
-            outside gates may open and the result means nothing.
-        output_errors: For each output the bound on transformer minus network over the box, both
-            as float64 evaluates them, shape `(dim_out,)`.
-        origins: Where the tokens stand, or the units; None if all stand at 0.
-        assumption: What was assumed about the network because its file does not say it, in a
-            sentence; None if nothing was. All errors are about the network as assumed.
+        box: The box on which the transformer computes the network.
+        epsilon: The error passed to the compiler, or None for a hard transformer.
+        plans: The rate, gate and floors of each hidden layer (`LayerPlan`).
+        token_transformer: The transformer itself. It does not check whether its input lies in the
+            box. Outside the box gates may open, and the output is meaningless.
+        output_errors: For each output, a bound on the difference between the transformer and the
+            network over the box, both evaluated in float64; shape `(dim_out,)`.
+        origins: The origins of the tokens or of the units; None if all origins are 0.
+        assumption: A sentence that states what was assumed about the network because its file does
+            not specify it; None if nothing was assumed. All errors refer to the assumed network.
 
     Examples:
         >>> from hardmax import Box, ReluNetwork
@@ -142,19 +142,19 @@ class CompiledTransformer:
 
     @property
     def certified_error(self) -> float:
-        """The bound for the worst output; for a hard transformer, rounding only."""
+        """The largest of the `output_errors`; for a hard transformer, due to rounding only."""
         return float(self.output_errors.max())
 
     @property
     def temperatures(self) -> FloatArray:
-        """The temperature of the heads of each hidden layer, 0 in the hard transformer."""
+        """The temperature of the heads of each hidden layer, 0 for a hard transformer."""
         if self.epsilon is None:
             return np.zeros(len(self.plans))
         return np.array([1.0 / plan.rate for plan in self.plans])
 
     @property
     def size(self) -> TransformerSize:
-        """How large the transformer is."""
+        """The size of the transformer."""
         model = self.token_transformer
         return TransformerSize(
             tokens=model.n_tokens,
@@ -169,24 +169,25 @@ class CompiledTransformer:
 
     @cached_property
     def network(self) -> ArgmaxNetwork:
-        """The hard transformer on its box, as the engines read it (`TokenTransformer.network_on`).
+        """The hard transformer on its box as a network for the engines.
 
-        Worked out from the weights of the transformer, without a look at the source.
-        `token_transformer.network` has every unit of it, closed gates included.
+        It is derived from the weights of the transformer alone, not from the source (see
+        `TokenTransformer.network_on`). `token_transformer.network` has all units of the
+        transformer, including those with closed gates.
         """
         return self.token_transformer.network_on(self.box)
 
     def errors_at(self, x: ArrayLike) -> FloatArray:
-        """Bound transformer minus network at given points, both as float64 evaluates them.
+        """Bound the difference between transformer and network at given points, in float64.
 
-        Where no unit is close to switching this is rounding only, and close to the truth in
-        networks of any depth. It takes about as long as a bound for the box.
+        If no unit is close to switching, the bound covers rounding only and is tight at any depth.
+        Computing the bound for one point takes about as long as for the box.
 
         Args:
-            x: A point `(dim_in,)` or a batch `(n_points, dim_in)` of the box.
+            x: A point `(dim_in,)` or a batch of points `(n_points, dim_in)` in the box.
 
         Returns:
-            Shape `(dim_out,)` or `(n_points, dim_out)`.
+            The bounds, shape `(dim_out,)` or `(n_points, dim_out)`.
 
         Raises:
             ArgumentError: If a point lies outside the box.
@@ -210,7 +211,7 @@ class CompiledTransformer:
         """Evaluate the transformer: hard if `epsilon` is None, soft otherwise.
 
         Args:
-            x: A point `(dim_in,)` or a batch `(n_points, dim_in)` of the box.
+            x: A point `(dim_in,)` or a batch of points `(n_points, dim_in)` in the box.
 
         Raises:
             ArgumentError: If a point lies outside the box.
@@ -225,32 +226,33 @@ class CompiledTransformer:
         outside = np.flatnonzero(~self.box.contains(batch.rows))
         if outside.size:
             raise ArgumentError(
-                f"`x` must lie in the box the transformer was compiled for; row {outside[0]}, "
-                f"{batch.rows[outside[0]].tolist()}, does not. Compile for a larger box."
+                f"`x` must lie in the box for which the transformer was compiled; row "
+                f"{outside[0]}, {batch.rows[outside[0]].tolist()}, lies outside. Compile for a "
+                "larger box."
             )
         return batch
 
     @property
     def softened(self) -> "CompiledTransformer":
-        """Itself if soft; if hard, a soft one that cannot be told from it.
+        """A soft transformer that equals this one up to rounding; this one if it is soft already.
 
-        Frameworks have no hard heads. But a soft mean is below the maximum by at most a constant
-        times the temperature, ties included, so at a temperature low enough it is the maximum up
-        to rounding, in float32 as well.
+        Deep-learning frameworks have no hard heads. However, a softmax mean is smaller than the
+        maximum by at most a constant times the temperature, even at ties. At a low enough
+        temperature it equals the maximum up to rounding, in float32 too.
         """
         if self.epsilon is not None:
             return self
         layers, last = piece_layers(self.source, self.origins)
         rates = sharpest_rates(layers, last, self.box)
         bounds = propagate(layers, last, self.box, rates)
-        soft = assembled(self.source, self.box, bounds.worst, bounds.plans, self.origins)
+        soft = build_compiled(self.source, self.box, bounds.worst, bounds.plans, self.origins)
         return replace(soft, assumption=self.assumption)
 
     @cached_property
     def float32(self) -> Float32Rounding:
-        """What the exported module can be off by in float32, proved, and what is unavoidable.
+        """A proven bound on the error of the exported module in float32, with its unavoidable part.
 
-        It is worked out when it is first asked for, in up to a second or two.
+        It is computed on first access, which takes up to about two seconds.
         """
         soft = self.softened
         layers, last = piece_layers(soft.source, soft.origins)
@@ -258,26 +260,28 @@ class CompiledTransformer:
 
     @property
     def float32_error(self) -> float:
-        """A bound on the module in float32 minus the network, over all float32 inputs of the box.
+        """A bound on the float32 module minus the network, over all float32 inputs in the box.
 
-        Infinite if float32 cannot hold the numbers; see `float32`.
+        It is infinite if float32 cannot represent the numbers (see `float32`).
         """
         return self.float32.error
 
     def to_torch(self, *, dtype: Any = "float64") -> Any:
-        r"""Return the transformer as a plain `torch.nn` module.
+        r"""Return the transformer as a standard `torch.nn` module.
 
-        Attention is `torch.nn.MultiheadAttention` with the usual scaling $1/\sqrt{d_k}$ (the
-        temperature stands in $W_Q$), feed-forward parts are `Linear`, `ReLU`, `Linear`. A hard
-        transformer is exported as `softened`. The module can be trained, saved whole and scripted.
+        Attention is a `torch.nn.MultiheadAttention` with the usual scaling $1/\sqrt{d_k}$; the
+        temperature is part of $W_Q$. A feed-forward part is `Linear`, `ReLU`, `Linear`. A hard
+        transformer is exported as its soft version `softened`. The module can be trained, saved as
+        a whole, and scripted.
 
         Args:
-            dtype: The type of all numbers, `float64` or `float32` (or `torch.float64`,
-                `torch.float32`). In float32 the module is within `float32_error` of the network.
+            dtype: The type of all weights: `float64` or `float32` (or `torch.float64`,
+                `torch.float32`). In float32 the module differs from the network by at most
+                `float32_error`.
 
         Raises:
             MissingExtraError: If torch is not installed.
-            ArgumentError: If a weight is beyond the range of `dtype`.
+            ArgumentError: If a weight is outside the range of `dtype`.
         """
         from hardmax.constructions.compilers.torch_export import token_module
 
@@ -286,22 +290,23 @@ class CompiledTransformer:
     def to_onnx(self, path: str | os.PathLike[str], *, dtype: str = "float64") -> None:
         """Write the transformer as an ONNX graph with input `x` and output `y`.
 
-        Both are batches, `(n, dim_in)` and `(n, dim_out)`. A hard transformer is exported as
-        `softened`.
+        Both are batches, of shapes `(n, dim_in)` and `(n, dim_out)`. A hard transformer is exported
+        as its soft version `softened`.
 
         Args:
             path: The file to write.
-            dtype: The type of all numbers, `float64` or `float32`.
+            dtype: The type of all weights: `float64` or `float32`.
 
         Raises:
             MissingExtraError: If onnx is not installed.
+            ArgumentError: If a weight is outside the range of `dtype`.
         """
         from hardmax.constructions.compilers.onnx_export import write_onnx
 
         write_onnx(self.softened.token_transformer, path, dtype)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the transformer, the network and the box to a file; see `load_compiled`."""
+        """Write the transformer, the network and the box to a file, for `load_compiled`."""
         from hardmax.constructions.compilers.compiled_files import save_compiled
 
         save_compiled(self, path)
@@ -309,7 +314,7 @@ class CompiledTransformer:
 
 @np.errstate(under="ignore")
 def _box_around(point: FloatArray) -> Box:
-    """The smallest box with an interior around a point."""
+    """Return the smallest box in float64 whose interior contains a point."""
     return Box(np.nextafter(point, -np.inf), np.nextafter(point, np.inf))
 
 
@@ -320,32 +325,32 @@ def compile_network(
     origins: Origins | None = None,
     rounding: FloatArray | float = 0.0,
 ) -> CompiledTransformer:
-    """Compile a network that was read and checked already.
+    """Compile a network whose arguments have been read and checked.
 
     Args:
         source: The network.
         box: The box.
-        epsilon: The largest error, or None for the hard transformer.
-        origins: Where the tokens stand, or the units; None if all stand at 0.
-        rounding: How much of `epsilon` the network has used up already, for each output.
+        epsilon: The largest error, or None for a hard transformer.
+        origins: The origins of the tokens or of the units; None if all origins are 0.
+        rounding: For each output, the part of `epsilon` that the network itself has used up.
     """
     layers, last = piece_layers(source, origins)
     rates = None if epsilon is None else choose_rates(layers, last, box, epsilon, rounding)
     plans = propagate(layers, last, box, rates).plans
-    return assembled(source, box, epsilon, plans, origins)
+    return build_compiled(source, box, epsilon, plans, origins)
 
 
-def assembled(
+def build_compiled(
     source: SourceNetwork,
     box: Box,
     epsilon: float | None,
     plans: tuple[LayerPlan, ...],
     origins: Origins | None = None,
 ) -> CompiledTransformer:
-    """Build the transformer from plans, and certify it.
+    """Build the transformer from the plans of its layers, and certify its error.
 
     Raises:
-        ArgumentError: If the plans do not hold on the box.
+        ArgumentError: If the error with these plans exceeds `epsilon`.
     """
     layers, last = piece_layers(source, origins)
     rates = None if epsilon is None else [plan.rate for plan in plans]
@@ -353,7 +358,8 @@ def assembled(
     model = token_transformer(layers, last, plans)
     if epsilon is not None and not bounds.worst <= epsilon:
         raise ArgumentError(
-            f"`plans` must keep the error below {epsilon}; they allow {bounds.worst}."
+            f"`plans` must keep the error below {epsilon}; with these plans its bound is "
+            f"{bounds.worst}."
         )
     errors = Sizes().floats("errors", bounds.errors, ("dim_out",))
     return CompiledTransformer(

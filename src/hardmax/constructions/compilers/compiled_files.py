@@ -1,8 +1,8 @@
-"""Compiled transformers in files: one safetensors file with everything a reader could want.
+"""Write compiled transformers to safetensors files, and read them back.
 
-It holds the weights of the transformer (for other programs), and the network, the box and the plan
-it was made from. Reading makes the transformer anew from these and certifies it anew; weights in
-the file that are not the ones it gets are refused. So a certified error is never taken on trust.
+A file contains the weights of the transformer (for other programs), and the network, the box and
+the plans from which it was built. Reading builds and certifies the transformer again and rejects a
+file whose weights differ from the result. A certified error is therefore never taken on trust.
 """
 
 import os
@@ -13,7 +13,7 @@ import numpy as np
 
 from hardmax._ground.arguments import Sizes
 from hardmax.constructions.compilers._bounds.certified_errors import LayerPlan
-from hardmax.constructions.compilers.compiled import CompiledTransformer, assembled
+from hardmax.constructions.compilers.compiled import CompiledTransformer, build_compiled
 from hardmax.constructions.compilers.piece_layers import (
     Origins,
     PieceLayer,
@@ -38,22 +38,25 @@ from hardmax.typing import AnyArray
 COMPILED_FORMAT = "hardmax.compiled/2"
 r"""The value of `format` in the metadata entry `hardmax`, a JSON object. The other fields:
 
-- `content`: a hash of the other fields and the tensors, as in `MODEL_FORMAT`; format
-  `hardmax.compiled/1`, which is read too, is the same without it.
+- `content`: a hash of the other fields and the tensors, as in `MODEL_FORMAT`. The older format
+  `hardmax.compiled/1` lacks this field and can still be read.
 - `kind`: `ReluNetwork` or `MaxoutNetwork`, with the fields and tensors of `MODEL_FORMAT`.
-- `epsilon`: the error that was asked for, or null for a hard transformer.
-- `assumption`: what was assumed about the network, in a sentence; only if something was.
-- `transformer`: `n_tokens`, `width`, `n_heads` and `d_ff` for each block, `readout_token`; for
-  readers of the weights only.
+- `epsilon`: the error passed to the compiler, or null for a hard transformer.
+- `assumption`: a sentence about what was assumed about the network, if anything was.
+- `transformer`: `n_tokens`, `width`, `n_heads` and `d_ff` for each block, and `readout_token`.
+  Only programs that use the weights directly need this field.
 
-Tensors, all F64, beside those of the network: `box.low`, `box.high`; `plan.rates`, `plan.gates`
-and `plan.i.floors` for hidden layer `i`; where tokens have origins, `origins.points` `(n_tokens,
-dim_in)` and `origins.tokens` `(n_pieces,)`, whole numbers; where units have, `origins.points`
-`(n_origins, dim_in)` and `origins.units` `(n_units,)`; `transformer.embedding_weight` `(dim_in,
-n_tokens, width)`, `.embedding_bias` `(n_tokens, width)`, `.readout.weight`,
-`.readout.bias`, and for block `b` `transformer.blocks.b.query_weight`, `.key_weight`,
-`.value_weight` `(width, n_heads)`, `.output_weight` `(n_heads, width)` (heads have size 1),
-`.w_in`, `.b_in`, `.w_out`, `.b_out`.
+In addition to the tensors of the network, the file has these tensors, all F64:
+
+- `box.low`, `box.high`; `plan.rates`, `plan.gates`, and `plan.i.floors` for hidden layer `i`.
+- If tokens have origins, `origins.points` `(n_tokens, dim_in)` and `origins.tokens` `(n_pieces,)`.
+- If units have origins, `origins.points` `(n_origins, dim_in)` and `origins.units` `(n_units,)`.
+  The entries of `origins.tokens` and `origins.units` are integers.
+- `transformer.embedding_weight` `(dim_in, n_tokens, width)`, `.embedding_bias`
+  `(n_tokens, width)`, `.readout.weight`, `.readout.bias`.
+- For block `b`, `transformer.blocks.b.query_weight`, `.key_weight`, `.value_weight`
+  `(width, n_heads)`, `.output_weight` `(n_heads, width)` (heads have size 1), `.w_in`, `.b_in`,
+  `.w_out`, `.b_out`.
 """
 
 
@@ -95,12 +98,15 @@ def compiled_parts(
 def load_compiled(path: str | os.PathLike[str]) -> CompiledTransformer:
     """Read a compiled transformer written by `CompiledTransformer.save`.
 
-    The transformer and its certified error are made anew from the network, the box and the plan in
-    the file.
+    The transformer and its certified error are computed again from the network, the box and the
+    plans in the file.
+
+    Args:
+        path: The file to read.
 
     Raises:
-        RecordFormatError: If the file is damaged, does not hold a compiled transformer, or holds
-            weights or a plan that do not belong to its network and box.
+        RecordFormatError: If the file is damaged, does not hold a compiled transformer, or contains
+            weights or plans that do not fit its network and box.
 
     Examples:
         >>> import tempfile
@@ -117,26 +123,26 @@ def load_compiled(path: str | os.PathLike[str]) -> CompiledTransformer:
         return compiled_from_parts(fields, tensors)
     except HardmaxError as error:
         raise RecordFormatError(
-            f"`path` must hold a compiled transformer; in {path}: {error}"
+            f"`path` must be a file with a compiled transformer; {path}: {error}"
         ) from None
 
 
 def compiled_from_parts(
     fields: dict[str, Any], tensors: dict[str, AnyArray]
 ) -> CompiledTransformer:
-    """Make a compiled transformer from what `compiled_parts` returned; both are used up.
+    """Build a compiled transformer from the result of `compiled_parts`; this empties both parts.
 
     Raises:
-        HardmaxError: If they are not such parts.
+        HardmaxError: If the parts do not describe a compiled transformer.
     """
     found = fields.pop("format", None)
     if found not in (COMPILED_FORMAT, "hardmax.compiled/1"):
         raise RecordFormatError(
-            f"its metadata must have the format {COMPILED_FORMAT!r}; got {found!r:.60}."
+            f"the metadata must state the format {COMPILED_FORMAT!r}; got {found!r:.60}."
         )
     epsilon = fields.pop("epsilon", None)
     if epsilon is not None and not (type(epsilon) is float and 0.0 < epsilon < np.inf):
-        raise RecordFormatError(f"`epsilon` must be null or above 0; got {epsilon!r:.60}.")
+        raise RecordFormatError(f"`epsilon` must be null or positive; got {epsilon!r:.60}.")
     assumption = take_field(fields, "assumption", str) if "assumption" in fields else None
     description = fields.pop("transformer", None)
     weights = {name: tensors.pop(name) for name in list(tensors) if name.startswith("transformer.")}
@@ -150,14 +156,14 @@ def compiled_from_parts(
     plans = _plans(source, layers)
     source.finish()
     _refuse_sizes(weights, layers, Slots.of(layers, last))
-    compiled = replace(assembled(network, box, epsilon, plans, origins), assumption=assumption)
+    compiled = replace(build_compiled(network, box, epsilon, plans, origins), assumption=assumption)
     expected = _weights(compiled.token_transformer)
     for name in sorted(set(weights) | set(expected)):
         mine, other = expected.get(name), weights.get(name)
-        if mine is None or other is None or not _same(mine, other):
-            raise RecordFormatError(f"the tensor `{name}` does not belong to the network.")
+        if mine is None or other is None or not _are_identical(mine, other):
+            raise RecordFormatError(f"the tensor `{name}` does not fit the network.")
     if description != _description(compiled.token_transformer):
-        raise RecordFormatError("`transformer` does not describe the network's transformer.")
+        raise RecordFormatError("`transformer` does not describe the transformer of the network.")
     return compiled
 
 
@@ -168,12 +174,13 @@ def _origins(tensors: dict[str, AnyArray]) -> Origins | None:
         return None
     if points is None or (tokens is None) == (units is None):
         raise RecordFormatError(
-            f"`{names[0]}` and one of `{names[1]}` and `{names[2]}` must come together."
+            f"the file must contain both `{names[0]}` and exactly one of `{names[1]}` and "
+            f"`{names[2]}`, or none of them."
         )
     name, given = (names[1], tokens) if units is None else (names[2], units)
     whole = Sizes().floats(name, given, ("n",))
     if not (np.isfinite(whole) & (whole == np.floor(whole)) & (np.abs(whole) < 2.0**53)).all():
-        raise RecordFormatError(f"`{name}` must hold whole numbers.")
+        raise RecordFormatError(f"`{name}` must contain integers.")
     numbers = whole.astype(np.int64)
     return TokenOrigins(points, numbers) if units is None else UnitOrigins(points, numbers)
 
@@ -184,7 +191,7 @@ def _plans(source: TensorSource, layers: list[PieceLayer]) -> tuple[LayerPlan, .
     rates = sizes.floats("plan.rates", source.tensor("plan.rates"), shape, nonempty=())
     gates = sizes.floats("plan.gates", source.tensor("plan.gates"), shape, nonempty=())
     if not (rates > 0.0).all():
-        raise RecordFormatError("`plan.rates` must be above 0.")
+        raise RecordFormatError("`plan.rates` must be positive.")
     plans = []
     for i, (layer, rate, gate) in enumerate(zip(layers, rates, gates, strict=True)):
         name = f"plan.{i}.floors"
@@ -194,19 +201,19 @@ def _plans(source: TensorSource, layers: list[PieceLayer]) -> tuple[LayerPlan, .
 
 
 def _refuse_sizes(weights: dict[str, AnyArray], layers: list[PieceLayer], slots: Slots) -> None:
-    """Before anything large is built, check that the file has as much of it."""
+    """Check the sizes of the weights in the file before anything large is built."""
     for i, layer in enumerate(layers):
         name = f"transformer.blocks.{i + 1}.query_weight"
         if name not in weights or weights[name].shape != (slots.width, layer.n_units):
-            raise RecordFormatError(f"the tensor `{name}` does not belong to the network.")
+            raise RecordFormatError(f"the tensor `{name}` does not fit the network.")
 
 
-def _same(left: AnyArray, right: AnyArray) -> bool:
+def _are_identical(left: AnyArray, right: AnyArray) -> bool:
     return left.shape == right.shape and left.tobytes() == right.tobytes()
 
 
 def _weights(model: TokenTransformer) -> dict[str, AnyArray]:
-    """The tensors of the transformer, heads of a block side by side."""
+    """Return the tensors of the transformer, with the heads of a block side by side."""
     tensors: dict[str, AnyArray] = {
         "embedding_weight": model.embedding_weight,
         "embedding_bias": model.embedding_bias,

@@ -1,8 +1,9 @@
-"""Compiled functions in files: what `save_compiled` writes, and the rounding of the pieces.
+"""Write compiled functions to files, and read them back.
 
-The errors of a compiled function are about the function, not about the network between function and
-transformer, so the file must say how far these two are apart. The function itself is not in the
-file: unlike everything else this one bound cannot be made anew by the reader.
+A file contains everything that `save_compiled` writes, and the rounding of the pieces. The errors
+of a compiled function refer to the function, not to the network between the function and the
+transformer, so the file must bound the difference between these two. The function itself is not in
+the file; therefore this bound is the only number that the reader cannot compute again.
 """
 
 import os
@@ -13,16 +14,16 @@ from hardmax.constructions.compilers.compiled_files import (
     compiled_from_parts,
     compiled_parts,
 )
-from hardmax.constructions.compilers.cpwl_compiler import CompiledFunction, about_the_function
+from hardmax.constructions.compilers.cpwl_compiler import CompiledFunction, with_piece_rounding
 from hardmax.constructions.compilers.maxout_assembly import MaxoutForm
 from hardmax.errors import HardmaxError, RecordFormatError
 from hardmax.models.networks import MaxoutNetwork
 from hardmax.models.tensor_files import read_tensor_file, take_field, write_tensor_file
 
 FUNCTION_FORMAT = "hardmax.compiled-function/2"
-"""The value of `format` in the metadata entry `hardmax`. Beside the fields and tensors of
-`COMPILED_FORMAT` there are the field `method` and the F64 tensor `rounding` `(dim_out,)`. Format
-`hardmax.compiled-function/1`, which is read too, has no hash."""
+"""The value of `format` in the metadata entry `hardmax`. In addition to the fields and tensors of
+`COMPILED_FORMAT`, the file has the field `method` and the F64 tensor `rounding` of shape
+`(dim_out,)`. The older format `hardmax.compiled-function/1` has no hash and can still be read."""
 
 METHODS = (
     "convex",
@@ -47,12 +48,15 @@ def save_function(compiled: CompiledFunction, path: str | os.PathLike[str]) -> N
 def load_function(path: str | os.PathLike[str]) -> CompiledFunction:
     """Read a compiled function written by `CompiledFunction.save`.
 
-    The transformer and its error as a network are made anew (see `load_compiled`); the rounding of
-    the pieces is taken from the file.
+    The transformer and its error relative to the network are computed again (see `load_compiled`).
+    The rounding of the pieces is taken from the file.
+
+    Args:
+        path: The file to read.
 
     Raises:
-        RecordFormatError: If the file is damaged, does not hold a compiled function, or holds
-            weights or a plan that do not belong to its network and box.
+        RecordFormatError: If the file is damaged, does not hold a compiled function, or contains
+            weights or plans that do not fit its network and box.
 
     Examples:
         >>> import tempfile
@@ -70,30 +74,31 @@ def load_function(path: str | os.PathLike[str]) -> CompiledFunction:
         found = fields.get("format")
         if found not in (FUNCTION_FORMAT, "hardmax.compiled-function/1"):
             raise RecordFormatError(
-                f"its metadata must have the format {FUNCTION_FORMAT!r}; got {found!r:.60}."
+                f"the metadata must state the format {FUNCTION_FORMAT!r}; got {found!r:.60}."
             )
         method = take_field(fields, "method", str)
         if method not in METHODS:
-            raise RecordFormatError(f"`method` must be among {', '.join(METHODS)}; got {method!r}.")
+            words = ", ".join(METHODS)
+            raise RecordFormatError(f"`method` must be one of {words}; got {method!r}.")
         if "rounding" not in tensors:
             raise RecordFormatError("the tensor `rounding` is missing.")
         given = tensors.pop("rounding")
         network = compiled_from_parts({**fields, "format": COMPILED_FORMAT}, tensors)
         source = network.source
         if not isinstance(source, MaxoutNetwork):
-            raise RecordFormatError("its network must be a MaxoutNetwork.")
+            raise RecordFormatError("the network in the file must be a MaxoutNetwork.")
         rounding = Sizes(dim_out=source.dim_out).floats("rounding", given, ("dim_out",))
         if (rounding < 0.0).any():
             raise RecordFormatError("`rounding` must not be negative.")
         form = MaxoutForm(source, owned(rounding), network.box, method, network.origins)
-        compiled = about_the_function(network, form)
+        compiled = with_piece_rounding(network, form)
         if network.epsilon is not None and compiled.certified_error > network.epsilon:
             raise RecordFormatError(
-                f"`rounding` must leave the error below {network.epsilon}; with it the error is "
-                f"{compiled.certified_error}."
+                f"`rounding` must keep the error below {network.epsilon}; with it the error bound "
+                f"is {compiled.certified_error}."
             )
     except HardmaxError as error:
         raise RecordFormatError(
-            f"`path` must hold a compiled function; in {path}: {error}"
+            f"`path` must be a file with a compiled function; {path}: {error}"
         ) from None
     return compiled

@@ -1,4 +1,4 @@
-"""Continuous piecewise linear functions, in any form they come in, as transformers."""
+"""Compile continuous piecewise linear functions, in any representation, to transformers."""
 
 import os
 from dataclasses import dataclass, fields, replace
@@ -39,17 +39,17 @@ from hardmax.typing import ArrayLike, FloatArray
 
 METHODS = ("auto", "difference", "hats", "segments")
 _MOST_NUMBERS = 2**27
-"""Beyond this a difference of maxima stays one, whatever float32 loses."""
+"""Maximum size of a sum of hats that replaces a difference of maxima to avoid float32 errors."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class CompiledFunction(CompiledTransformer):
     r"""A transformer that computes a continuous piecewise linear function on a box.
 
-    Everything a `CompiledTransformer` is, but its errors are about the function: `output_errors`
-    and `certified_error` bound $|T(x) - f(x)|$, with $T$ as float64 evaluates it and $f$ exact, so
-    they include what storing the pieces of $f$ in float64 has changed. A file that `save` wrote is
-    read by `load_function`, with the same errors.
+    It is a `CompiledTransformer` whose errors refer to the function: `output_errors` and
+    `certified_error` bound $|T(x) - f(x)|$, where $T$ is evaluated in float64 and $f$ is exact.
+    They include the error of storing the pieces of $f$ in float64. `load_function` reads a file
+    that `save` wrote, with the same errors.
 
     Attributes:
         form: The network between the function and the transformer, with its rounding.
@@ -71,25 +71,38 @@ class CompiledFunction(CompiledTransformer):
 
     @property
     def softened(self) -> "CompiledFunction":
-        """Itself if soft, otherwise the soft one that is closest (see `CompiledTransformer`)."""
-        return self if self.epsilon is not None else about_the_function(super().softened, self.form)
+        """A soft function that equals this one up to rounding (see `CompiledTransformer`)."""
+        return (
+            self if self.epsilon is not None else with_piece_rounding(super().softened, self.form)
+        )
 
     @cached_property
     def float32(self) -> Float32Rounding:
-        """What the exported module can be off by in float32 (see `CompiledTransformer.float32`).
+        """A proven bound on the error of the exported module in float32.
 
-        The errors are about the function, as all errors of a `CompiledFunction` are.
+        Like all errors of a `CompiledFunction`, it refers to the function (see
+        `CompiledTransformer.float32`).
         """
         network = super().float32
         errors = (network.errors + self.form.rounding) * (1.0 + 2.0**-50)
         return replace(network, errors=owned(errors))
 
     def errors_at(self, x: ArrayLike) -> FloatArray:
-        """Bound transformer minus function at given points (see `CompiledTransformer`)."""
+        """Bound the difference between transformer and function at given points.
+
+        Args:
+            x: A point `(dim_in,)` or a batch of points `(n_points, dim_in)` in the box.
+
+        Returns:
+            The bounds, shape `(dim_out,)` or `(n_points, dim_out)`.
+
+        Raises:
+            ArgumentError: If a point lies outside the box.
+        """
         return np.asarray((super().errors_at(x) + self.form.rounding) * (1.0 + 2.0**-50))
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the transformer, the network, the box and the rounding; see `load_function`."""
+        """Write the transformer, network, box and rounding to a file, for `load_function`."""
         from hardmax.constructions.compilers.compiled_function_files import save_function
 
         save_function(self, path)
@@ -106,37 +119,40 @@ def compile_cpwl(
 ) -> CompiledFunction:
     r"""Compile a continuous piecewise linear function to a transformer that computes it on a box.
 
-    The function is first written as a maxout network, in most cases of one hidden layer (see
-    `maxout_form`), hence the transformer has one attention block: a head for each maximum, a token
-    for each piece. `Knots` and meshes whose two maxima would be so much larger than their
-    difference that float32 lost more than $10^{-4}$ of it are written as a sum of hats, in two
-    blocks (see `hats` and `cancellation`), unless that takes more than $2^{27}$ numbers; so are
-    meshes whose difference would have more than `max_pieces` pieces.
+    The function is first written as a maxout network, usually with one hidden layer (see
+    `maxout_form`). The transformer then has one attention block, with one head per maximum and one
+    token per piece.
+
+    By default, the network of `Knots` or of a `Mesh` is a difference of two maxima. It is replaced
+    by a sum of hats, which needs two blocks, in two cases: if the maxima are so much larger than
+    their difference that float32 would lose more than $10^{-4}$ of it, and if the difference would
+    have more than `max_pieces` pieces. The sum of hats must not need more than $2^{27}$ numbers.
 
     Args:
         f: `Knots`, a `Mesh`, a `DifferenceOfMaxima`, a `LatticeForm`, a `Partition`, a
             `TropicalRationalMap` or a `TropicalPolynomial`.
-        box: Where it is to be computed: a `Box`, or its text.
-        epsilon: None for the hard transformer, which equals the function up to rounding. A number
-            above 0 for the soft one, which is within `epsilon` of it on the whole box (where the
-            function is defined).
-        max_pieces: How many pieces filling concave kinks may make (meshes that are not regular,
-            partitions of models that are not made of units).
-        small_arity: Whether to use a few tokens and many heads in place of the reverse: in $d = 1$
-            or 2 variables $d + 1$ tokens, whatever the number of pieces (see `reduce_arity`).
-        method: `"difference"` for a difference of maxima, whatever its size; `"hats"` for a sum of
-            hats, of `Knots` or a `Mesh`, regular or not; `"segments"` for that of `clamped_lines`,
-            of `Knots`; `"auto"` as said above.
+        box: The box on which to compute the function: a `Box`, or its text.
+        epsilon: None for a hard transformer, which equals the function up to rounding. A positive
+            number for a soft transformer, which differs from the function by at most `epsilon` on
+            the whole box (where the function is defined).
+        max_pieces: The maximum number of pieces created by filling concave kinks (for meshes that
+            are not regular, and partitions of models that do not consist of units).
+        small_arity: Whether to use few tokens and many heads instead of the reverse: for functions
+            of $d = 1$ or 2 variables, $d + 1$ tokens for any number of pieces (see `reduce_arity`).
+        method: `"difference"` for a difference of maxima of any size; `"hats"` for a sum of hats
+            (`Knots` or any `Mesh`); `"segments"` for a sum of clamped lines (`Knots` only; see
+            `maxout_from_segments`); `"auto"` for the default described above.
 
     Returns:
         The transformer. Its `certified_error` includes the rounding of the pieces.
 
     Raises:
-        DiscontinuityError: If the function jumps; the message names the place and both values.
-        ArgumentError: If `epsilon` is not above what rounding adds, or `small_arity` or a `method`
-            is asked for where it does not apply.
-        SizeLimitError: If filling concave kinks could exceed `max_pieces`, and hats are too large
-            or not asked for.
+        DiscontinuityError: If the function is discontinuous. The message states the point and both
+            values.
+        ArgumentError: If `epsilon` is not larger than the rounding error, or if `small_arity` or
+            `method` does not apply to the function.
+        SizeLimitError: If filling concave kinks could exceed `max_pieces`, and a sum of hats is too
+            large or excluded by the arguments.
 
     Examples:
         >>> hat = Knots([-1.0, 0.0, 1.0], [0.0, 1.0, 0.0], left_slope=0.0, right_slope=0.0)
@@ -151,13 +167,18 @@ def compile_cpwl(
     target = None if epsilon is None else number("epsilon", epsilon, above=0.0)
     name = choice("method", method, METHODS)
     if small_arity and name in ("hats", "segments"):
-        raise ArgumentError(f"`small_arity` must be False for {name}, whose units are small.")
+        raise ArgumentError(
+            f"`small_arity` cannot be combined with `method={name!r}`, whose units have small "
+            "arity already."
+        )
     if name == "hats":
-        return _compiled(_hats(f, where), where, target)
+        return _compile_form(_hats(f, where), where, target)
     if name == "segments":
         if not isinstance(f, Knots):
-            raise ArgumentError(f"`method` must not be 'segments' for a {type(f).__name__}.")
-        return _compiled(maxout_from_segments(f, where), where, target)
+            raise ArgumentError(
+                f"`method='segments'` requires Knots; got a {type(f).__name__}. Use 'auto' instead."
+            )
+        return _compile_form(maxout_from_segments(f, where), where, target)
     may_be_hats = name == "auto" and not small_arity and isinstance(f, Knots | Mesh)
     try:
         form = maxout_form(f, where, max_pieces=max_pieces)
@@ -165,40 +186,40 @@ def compile_cpwl(
         hats = _small_hats(f, where) if may_be_hats else None
         if hats is None:
             raise
-        return _compiled(hats, where, target)
+        return _compile_form(hats, where, target)
     if small_arity:
         if not is_reducible(form):
             raise ArgumentError(
-                "`small_arity` must be False for a function of more than two variables, or one "
-                f"that needs several layers; its network is {form.network!r}."
+                "`small_arity` requires a function of one or two variables whose network has one "
+                f"hidden layer; this network is {form.network!r}."
             )
         form = reduce_arity(form)
     elif may_be_hats and cancels(form, f):
         hats = _small_hats(f, where)
         if hats is not None:
             try:
-                return _compiled(hats, where, target)
+                return _compile_form(hats, where, target)
             except ArgumentError:  # Hats lose more in float64.
                 pass
-    return _compiled(form, where, target)
+    return _compile_form(form, where, target)
 
 
-def _compiled(form: MaxoutForm, box: Box, epsilon: float | None) -> CompiledFunction:
+def _compile_form(form: MaxoutForm, box: Box, epsilon: float | None) -> CompiledFunction:
     compiled = compile_network(form.network, box, epsilon, form.origins, form.rounding)
-    return about_the_function(compiled, form)
+    return with_piece_rounding(compiled, form)
 
 
 def _hats(f: Any, box: Box) -> MaxoutForm:
     if not isinstance(f, Knots | Mesh):
         raise ArgumentError(
-            f"`method` must be 'auto' or 'difference' for a {type(f).__name__}; hats stand on "
-            "Knots or a Mesh."
+            f"`method='hats'` requires Knots or a Mesh; got a {type(f).__name__}. Use 'auto' or "
+            "'difference' instead."
         )
     return maxout_from_hats(f, box)
 
 
 def _small_hats(f: Knots | Mesh, box: Box) -> MaxoutForm | None:
-    """The sum of hats; None if it is too large or does not fit float32."""
+    """Return the sum of hats; None if it is too large or does not fit float32."""
     try:
         hats = _hats(f, box)
     except ArgumentError:
@@ -207,13 +228,13 @@ def _small_hats(f: Knots | Mesh, box: Box) -> MaxoutForm | None:
 
 
 def _numbers(form: MaxoutForm) -> int:
-    """How many numbers the transformer of a form stores."""
+    """Return the number of weights that the transformer of a form stores."""
     layers, last = piece_layers(form.network, form.origins)
     return Slots.of(layers, last).numbers(layers)
 
 
-def about_the_function(compiled: CompiledTransformer, form: MaxoutForm) -> CompiledFunction:
-    """Add the rounding of the pieces to the errors of a compiled network."""
+def with_piece_rounding(compiled: CompiledTransformer, form: MaxoutForm) -> CompiledFunction:
+    """Return the compiled function: a compiled network whose errors include piece rounding."""
     values = {field.name: getattr(compiled, field.name) for field in fields(CompiledTransformer)}
     exact = exact_numbers(compiled.output_errors) + exact_numbers(form.rounding)
     errors = values["output_errors"] = owned(round_up(exact.tolist()))
@@ -223,14 +244,18 @@ def about_the_function(compiled: CompiledTransformer, form: MaxoutForm) -> Compi
 
 
 def maxout_form(f: Any, box: Box | str, *, max_pieces: int = MAX_PIECES) -> MaxoutForm:
-    """Write a continuous piecewise linear function as a maxout network, whatever it is given as.
+    """Write a continuous piecewise linear function, in any representation, as a maxout network.
 
     Args:
         f: `Knots`, a `Mesh`, a `DifferenceOfMaxima`, a `LatticeForm`, a `Partition`, a
             `TropicalRationalMap` or a `TropicalPolynomial`.
-        box: Where the network stands for the function.
-        max_pieces: How many pieces filling concave kinks may make (meshes that are not regular,
-            partitions of models that are not made of units).
+        box: The box on which the network computes the function: a `Box`, or its text.
+        max_pieces: The maximum number of pieces created by filling concave kinks (for meshes that
+            are not regular, and partitions of models that do not consist of units).
+
+    Raises:
+        DtypeError: If `f` has an unsupported type.
+        SizeLimitError: If filling concave kinks could exceed `max_pieces`.
 
     Examples:
         >>> maxout_form(TropicalPolynomial([[1.0], [-1.0]], [0.0, 0.0]), Box([-1], [1])).network

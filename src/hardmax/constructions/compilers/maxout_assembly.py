@@ -1,10 +1,11 @@
-r"""From exact units to a stored network: rounding the pieces, and the error this makes.
+r"""From exact units to a stored network: rounding the pieces, and the resulting error.
 
-Every front end ends here. It has units $u_i(x) = \max_j \langle a_{ij}, x\rangle + c_{ij}$ with
-rational coefficients and weights $w_{ic}$ with $f_c = \sum_i w_{ic} u_i$ on its domain. Stored
-coefficients are float64, so each form moves by some amount, at most $r_{ij}$ on the box. A maximum
-moves by no more than the form that moves most, *whichever form wins before and after*, so the
-network differs from $f_c$ by at most $\sum_i |w_{ic}| \max_j r_{ij}$ everywhere on the box.
+All front ends end here. A front end has units $u_i(x) = \max_j \langle a_{ij}, x\rangle + c_{ij}$
+with rational coefficients, and weights $w_{ic}$ with $f_c = \sum_i w_{ic} u_i$ on its domain. The
+stored coefficients are float64, so each form changes, by at most $r_{ij}$ on the box. A maximum
+changes by at most the largest change of its forms, *regardless of which forms win before and
+after*. The network therefore differs from $f_c$ by at most $\sum_i |w_{ic}| \max_j r_{ij}$
+everywhere on the box.
 """
 
 from collections.abc import Iterable, Sequence
@@ -28,19 +29,19 @@ from hardmax.typing import FloatArray, WideArray
 
 @dataclass(frozen=True, eq=False)
 class MaxoutForm:
-    r"""A piecewise linear function as a maxout network, and how far the two are apart.
+    r"""A maxout network that computes a piecewise linear function, with a bound on its error.
 
     Attributes:
         network: The network.
-        rounding: For each output a bound on $|{\rm network}(x) - f(x)|$ for $x$ in the box (and in
-            the domain of $f$), both taken without rounding; shape `(dim_out,)`. It is 0 where every
+        rounding: For each output, a bound on $|{\rm network}(x) - f(x)|$ for $x$ in the box (and in
+            the domain of $f$), with exact arithmetic; shape `(dim_out,)`. It is 0 if every
             coefficient is a float64.
-        box: The box the bound holds on.
-        method: How the function became a difference of maxima: `"convex"`, `"concave"`,
-            `"difference"`, `"lattice"`, `"lifting"`, `"layers"` or `"facet kinks"`; or how it was
-            written without: `"segments"`, `"hats"`.
-        origins: Where the tokens of its transformer or the units of its first layer stand, if that
-            makes numbers smaller.
+        box: The box on which the bound holds.
+        method: The method by which the function was written as a difference of maxima: `"convex"`,
+            `"concave"`, `"difference"`, `"lattice"`, `"lifting"`, `"layers"` or `"facet kinks"`; or
+            in another form: `"segments"` or `"hats"`.
+        origins: The origins of the tokens of the transformer, or of the units of the first layer;
+            None if origins would not make the numbers smaller.
 
     Examples:
         >>> from hardmax import Box, TropicalPolynomial
@@ -61,7 +62,7 @@ class MaxoutForm:
 
     @property
     def n_pieces(self) -> int:
-        """How many affine forms the units of the network have together."""
+        """The total number of affine forms of all units of the network."""
         return sum(rank for layer in self.network.ranks for rank in layer)
 
 
@@ -77,16 +78,16 @@ def as_flint(numbers: WideArray) -> WideArray:
 
 
 def read_box(box: Box | str, dim: int) -> Box:
-    """Return a box in the right space, from a `Box` or its text."""
+    """Return a box of the right dimension, from a `Box` or its text."""
     box = read_domain(box, "box")
     if not isinstance(box, Box):
         raise DtypeError(
-            "`box` must be a Box, bounded in every coordinate, or its text such as 'box:-1,1^2'; "
-            f"got {type(box).__name__}."
+            "`box` must be a bounded Box, or its text such as 'box:-1,1^2'; got "
+            f"{type(box).__name__}."
         )
     if box.dim != dim:
         raise ShapeMismatchError(
-            f"`box` must lie in R^{dim}, where the function is defined; got one in R^{box.dim}."
+            f"`box` must have dimension {dim}, like the domain of the function; got {box.dim}."
         )
     return box
 
@@ -101,16 +102,16 @@ def assemble(
     r"""Store one layer of exact units and its readout.
 
     Args:
-        units: For each unit its forms $(a, c)$ as flint rationals, shape `(n_forms, dim + 1)`;
-            repeated forms are stored once.
-        readout: The $w_{ic}$, shape `(n_units, dim_out)`.
-        box: Where the error is bounded.
-        method: How the units were found.
-        places: For each unit and each of its forms a point of the cell where the form is largest,
+        units: For each unit, its forms $(a, c)$ as flint rationals, shape `(n_forms, dim + 1)`.
+            Repeated forms are stored once.
+        readout: The weights $w_{ic}$, shape `(n_units, dim_out)`.
+        box: The box on which the error is bounded.
+        method: The method by which the units were found.
+        places: For each unit and each of its forms, a point of the cell where the form is largest,
             rounded, shape `(n_forms, dim)`; None if unknown.
 
     Raises:
-        ArgumentError: If a coefficient lies beyond the largest float64.
+        ArgumentError: If a coefficient exceeds the largest float64.
     """
     kept = [first_of_each(forms) for forms in units]
     stored = [round_forms(forms[rows], box) for forms, rows in zip(units, kept, strict=True)]
@@ -138,7 +139,7 @@ def distinct(forms: WideArray) -> WideArray:
 
 
 def first_of_each(forms: WideArray) -> list[int]:
-    """Return the rows that do not occur before."""
+    """Return the indices of the rows that do not repeat an earlier row."""
     kept = {tuple(row): i for i, row in reversed(list(enumerate(forms.tolist())))}
     return sorted(kept.values())
 
@@ -146,16 +147,16 @@ def first_of_each(forms: WideArray) -> list[int]:
 def round_forms(
     forms: WideArray, box: Box, about: WideArray | None = None
 ) -> tuple[FloatArray, FloatArray, fmpq]:
-    r"""Round exact forms to float64, offsets so that the error is least at one point.
+    r"""Round exact forms to float64, with offsets that minimize the error at one point.
 
     Args:
-        forms: Flint rationals, shape `(n_forms, dim + 1)`.
-        box: Where the error is bounded.
-        about: The point, flint rationals, shape `(dim,)`; None for the middle of the box.
+        forms: The forms as flint rationals, shape `(n_forms, dim + 1)`.
+        box: The box on which the error is bounded.
+        about: The point as flint rationals, shape `(dim,)`; None for the centre of the box.
 
     Returns:
-        Slopes `(n_forms, dim)`, offsets `(n_forms,)`, and the largest $|\tilde\ell(x) - \ell(x)|$
-        over all forms and the box, exactly.
+        The slopes `(n_forms, dim)`, the offsets `(n_forms,)`, and the exact maximum of
+        $|\tilde\ell(x) - \ell(x)|$ over all forms and the box.
     """
     low, high = exact_numbers(box.low), exact_numbers(box.high)
     middle = (low + high) / 2 if about is None else about
@@ -172,7 +173,7 @@ def round_forms(
 
 @np.errstate(over="ignore", under="ignore")
 def round_up(numbers: Iterable[fmpq]) -> FloatArray:
-    """Round non-negative rationals to float64 from above."""
+    """Round nonnegative rationals up to float64."""
     exact = [fraction(number) for number in numbers]
     near = nearest_floats(np.array(exact, dtype=object))
     below = [x < np.inf and Fraction(x) < y for x, y in zip(near.tolist(), exact, strict=True)]
@@ -182,8 +183,8 @@ def round_up(numbers: Iterable[fmpq]) -> FloatArray:
 def _require_finite(array: FloatArray, word: str) -> None:
     if not np.isfinite(array).all():
         raise ArgumentError(
-            f"every piece must fit float64; got one with a {word} beyond the largest float64: "
-            "rescale the function or its domain."
+            f"The coefficients of every piece must fit into float64; a {word} exceeds the largest "
+            "float64. Rescale the function or its domain."
         )
 
 

@@ -1,13 +1,14 @@
-r"""Networks of maxima to transformers: maxout and ReLU networks, exactly or within a given error.
+r"""Compile maxout and ReLU networks to transformers, exactly or within a given error.
 
-Attention is a maximum and feed-forward parts are affine maps, so a transformer can compute any
-network of maxima of affine functions, with as many tokens as the largest unit has pieces and about
-twice its numbers (`token_layout` says how). This is the theme of [GYZ26]; the construction and its
-error bound are this library's own.
+Attention computes maxima and feed-forward parts compute affine maps, so a transformer can compute
+any network of maxima of affine functions. It needs one token per piece of the largest unit and
+about twice as many weights as the network (`token_layout` describes the construction). This is the
+theme of [GYZ26]; the construction and its error bound are new here.
 
-`python -m benchmarks compilers` prints, for random networks, how many weights are not zero for each
-parameter, the error of the hard transformer, and the largest error of the soft one that a search
-finds. At small $\varepsilon$ the points where several layers err at once are too rare for it.
+`python -m benchmarks compilers` prints, for random networks, the number of nonzero weights per
+parameter, the error of the hard transformer, and the largest error of the soft transformer that a
+search finds. At small $\varepsilon$, points where several layers err at once are too rare for the
+search to find them.
 """
 
 import os
@@ -38,16 +39,22 @@ def compile_maxout(
     r"""Compile a maxout network to a standard transformer that computes it on a box.
 
     Args:
-        net: The network: any widths, any ranks, also mixed within a layer; or the path of its file.
-        box: Where it is to be computed: a `Box`, or its text.
-        epsilon: None for the hard transformer, which equals the network up to rounding. A number
-            above 0 for the soft one, which is within `epsilon` of it on the whole box: temperatures
-            are chosen for it, and `certified_error` is proved.
+        net: The network, or the path of its file. All widths and ranks are allowed; the ranks may
+            differ within a layer.
+        box: The box on which to compute the network: a `Box`, or its text.
+        epsilon: None for a hard transformer, which equals the network up to rounding. A positive
+            number for a soft transformer, which differs from the network by at most `epsilon` on
+            the whole box. The compiler chooses the temperatures and proves `certified_error`.
+
+    Returns:
+        The transformer.
 
     Raises:
-        ArgumentError: If `epsilon` is not above what rounding adds, or needs temperatures beyond
-            float32, or the box does not fit the network.
-        SizeLimitError: If the transformer would have more than $2^{28}$ numbers to store.
+        DtypeError: If `net` is not a maxout network.
+        ShapeMismatchError: If the dimension of the box is not that of the network's inputs.
+        ArgumentError: If `epsilon` is not larger than the rounding error, or requires temperatures
+            outside the range of float32.
+        SizeLimitError: If the transformer would store more than $2^{28}$ numbers.
 
     Examples:
         >>> net = MaxoutNetwork([[[[1.0], [-1.0], [0.0]]], [[2.0]]], [[[0.0, 0.0, 0.5]], [1.0]])
@@ -64,8 +71,8 @@ def compile_maxout(
     net = read_model(net, "net")
     if not isinstance(net, MaxoutNetwork):
         raise DtypeError(
-            f"`net` must be a MaxoutNetwork; got {type(net).__name__}. Use `compile_relu` for ReLU "
-            "networks."
+            f"`net` must be a MaxoutNetwork; got {type(net).__name__}. For a ReLU network, use "
+            "`compile_relu`."
         )
     return compile_network(net, _read_box(box, net.dim_in), _read_epsilon(epsilon))
 
@@ -81,17 +88,21 @@ def compile_relu(
     r"""Compile a ReLU network to a standard transformer of two tokens that computes it on a box.
 
     A ReLU is the maximum of two pieces, one of which is 0. Networks with other activations that are
-    maxima (leaky ReLU, hard tanh, ...) are compiled as what they are; `read_activation` lists them.
+    maxima (leaky ReLU, hard tanh, ...) are compiled directly; `read_activation` lists them.
 
     Args:
-        net: A `ReluNetwork`, or the path of its file; a `torch.nn` module of `Linear` and of such
-            activations, which is read for what it does (`from_torch`); or a list with one entry for
-            each layer, a matrix `(n_in, n_out)` or a pair of a matrix and a bias.
-        box: Where it is to be computed.
-        epsilon: As for `compile_maxout`.
-        activations: For a list, what stands between its layers: one word for all of them but the
-            last, or one for each, the last included. None means `relu`, and nothing after the last.
-        last_activation: What stands after the last layer, if `activations` is one word.
+        net: A `ReluNetwork`, or the path of its file; a sequential `torch.nn` module of `Linear`
+            layers and such activations (read by `from_torch`); or a list with one entry for each
+            layer, a matrix `(n_in, n_out)` or a pair of a matrix and a bias.
+        box: The box on which to compute the network: a `Box`, or its text.
+        epsilon: The largest error, as in `compile_maxout`.
+        activations: The activations after the layers, if `net` is a list: either one name for all
+            layers but the last, or one name for each layer, including the last. By default, `relu`
+            after every layer but the last.
+        last_activation: The activation after the last layer, if `activations` is a single name.
+
+    Returns:
+        The transformer.
 
     Examples:
         >>> compiled = compile_relu([[[1.0, -1.0]], ([[1.0], [1.0]], [-1.0])], Box([-2.0], [2.0]))
@@ -124,16 +135,23 @@ def compile_file(
     activations: Any = None,
     last_activation: Any = None,
 ) -> CompiledTransformer:
-    """Compile the network in a file; `assumption` says what the file does not.
+    """Compile the network in a file.
+
+    If the file does not specify the activations, they are assumed, and the attribute `assumption`
+    of the result states the assumption.
 
     Args:
-        path: A file that `read_network_file` reads: of this library, ONNX, a scripted module, or
-            a state dict in safetensors.
-        box: Where it is to be computed; a pair of numbers for the same interval in each coordinate.
-        epsilon: As for `compile_maxout`.
-        activations: For a state dict, what stands between its layers (`read_network_file`). If it
-            is not stated, a ReLU is assumed, and `assumption` says so.
-        last_activation: What stands after its last layer.
+        path: A file that `read_network_file` can read: a file of this library, an ONNX file, a
+            scripted module, or a state dict.
+        box: The box on which to compute the network: a `Box`, its text, or a pair of numbers for
+            the same interval in each coordinate.
+        epsilon: The largest error, as in `compile_maxout`.
+        activations: The activations of a state dict, as in `read_network_file`. By default, ReLU is
+            assumed.
+        last_activation: The activation after the last layer of a state dict.
+
+    Returns:
+        The transformer.
 
     Examples:
         >>> import tempfile
@@ -169,8 +187,8 @@ def read_layers(net: Any, activations: Any = None, last: Any = None) -> SourceNe
         net = read_model(net, "net")
     if stated and (isinstance(net, ReluNetwork | MaxoutNetwork) or hasattr(net, "state_dict")):
         raise ArgumentError(
-            "`activations` must not be given for a network that has its own; got "
-            f"{type(net).__name__}."
+            f"`activations` cannot be combined with a {type(net).__name__}, which has its own "
+            "activations. Omit the argument."
         )
     if isinstance(net, ReluNetwork):
         return net
@@ -180,9 +198,9 @@ def read_layers(net: Any, activations: Any = None, last: Any = None) -> SourceNe
         model = from_torch(net)
         if not isinstance(model, ReluNetwork | MaxoutNetwork):
             raise DtypeError(
-                "`net` must be a module of Linear layers and activations one after another; "
-                f"{type(net).__name__} has convolutions, pools, normalisations or skip "
-                "connections, which hm.from_torch reads and no compiler does."
+                "`net` must be a sequence of Linear layers and activations. This "
+                f"{type(net).__name__} has convolutions, pools, normalizations or skip "
+                "connections, which `hm.from_torch` can read but the compilers do not support."
             )
         return model
     read = read_relu(net)
@@ -196,11 +214,13 @@ def read_layers(net: Any, activations: Any = None, last: Any = None) -> SourceNe
 def read_relu(net: Any) -> ReluNetwork:
     """Read a ReLU network from arrays."""
     if isinstance(net, MaxoutNetwork):
-        raise DtypeError("`net` must be a ReLU network; use `compile_maxout` for a MaxoutNetwork.")
+        raise DtypeError(
+            "`net` must be a ReLU network; got a MaxoutNetwork. Use `compile_maxout` instead."
+        )
     if isinstance(net, str | bytes | dict) or not isinstance(net, Sequence):
         raise DtypeError(
-            "`net` must be a ReluNetwork, a torch.nn.Sequential, or a list of matrices or tuples "
-            f"(matrix, bias); got {type(net).__name__}."
+            "`net` must be a ReluNetwork, a torch.nn.Sequential, the path of a file, or a list of "
+            f"matrices or pairs (matrix, bias); got {type(net).__name__}."
         )
     weights: list[ArrayLike] = []
     biases: list[ArrayLike | None] = []
@@ -208,21 +228,21 @@ def read_relu(net: Any) -> ReluNetwork:
         pair = layer if isinstance(layer, tuple) or _is_pair(layer) else (layer, None)
         if len(pair) != 2:
             raise ShapeMismatchError(
-                f"`net[{i}]` must be a matrix or a tuple of a matrix and a bias; got {len(pair)} "
-                "entries."
+                f"`net[{i}]` must be a matrix or a pair (matrix, bias); got a tuple of "
+                f"{len(pair)} entries."
             )
-        weights.append(_detached(pair[0]))
-        biases.append(_detached(pair[1]))
+        weights.append(_detach(pair[0]))
+        biases.append(_detach(pair[1]))
     return ReluNetwork(weights, biases)  # type: ignore[arg-type]
 
 
-def _detached(array: Any) -> Any:
-    """Parameters of torch as plain numbers: NumPy refuses what has a gradient or is on a device."""
+def _detach(array: Any) -> Any:
+    """Detach a torch parameter: NumPy rejects tensors with gradients or on other devices."""
     return array.detach().cpu() if hasattr(array, "detach") else array
 
 
 def _is_pair(layer: Any) -> bool:
-    """Whether a list is a matrix and a bias, and not the rows of a matrix."""
+    """Return whether a list is a pair of a matrix and a bias, not the rows of a matrix."""
     first: Any = layer[0] if isinstance(layer, list) and len(layer) == 2 else None
     if hasattr(first, "ndim"):
         return bool(first.ndim == 2)
@@ -233,12 +253,12 @@ def _read_box(box: Any, dim: int) -> Box:
     box = read_domain(box, "box")
     if not isinstance(box, Box):
         raise DtypeError(
-            f"`box` must be a Box, bounded in every direction; got {type(box).__name__}. A "
-            "transformer computes a network on a bounded set only."
+            f"`box` must be a bounded Box; got {type(box).__name__}. A transformer can compute a "
+            "network only on a bounded set."
         )
     if box.dim != dim:
         raise ShapeMismatchError(
-            f"`box` must have the network's {dim} input dimensions; got {box.dim}."
+            f"`box` must have dimension {dim}, like the inputs of the network; got {box.dim}."
         )
     return box
 
@@ -249,6 +269,6 @@ def _read_epsilon(epsilon: Any) -> float | None:
     value = number("epsilon", epsilon)
     if not value > 0.0:
         raise ArgumentError(
-            f"`epsilon` must be above 0, or None for the hard transformer; got {value}."
+            f"`epsilon` must be positive, or None for a hard transformer; got {value}."
         )
     return value

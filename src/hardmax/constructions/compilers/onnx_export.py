@@ -1,4 +1,4 @@
-"""A transformer on tokens as an ONNX graph of `MatMul`, `Softmax` and `Relu`; torch not needed."""
+"""Export a token transformer as an ONNX graph of `MatMul`, `Softmax` and `Relu`, without torch."""
 
 import os
 from typing import Any
@@ -15,20 +15,20 @@ from hardmax.typing import AnyArray, FloatArray
 
 DTYPES = ("float64", "float32")
 _OPSET, _IR_VERSION = 17, 8
-"""Old enough for every runtime of the last years; nothing newer is needed."""
+"""Old enough for every recent runtime; no newer operation is needed."""
 
 
 def write_onnx(model: TokenTransformer, path: str | os.PathLike[str], dtype: str) -> None:
-    """Write the soft model with input `x`, `(n, dim_in)`, and output `y`, `(n, dim_out)`.
+    """Write the soft model with input `x` of shape `(n, dim_in)` and output `y` `(n, dim_out)`.
 
     Args:
         model: The transformer.
         path: The file to write.
-        dtype: The type of all numbers, `float64` or `float32`.
+        dtype: The type of all weights: `float64` or `float32`.
 
     Raises:
         MissingExtraError: If onnx is not installed.
-        ArgumentError: If a weight is beyond the range of `dtype`.
+        ArgumentError: If a weight is outside the range of `dtype`.
     """
     choice("dtype", dtype, DTYPES)
     onnx = load_extra("onnx", extra="onnx", purpose="ONNX files")
@@ -38,7 +38,7 @@ def write_onnx(model: TokenTransformer, path: str | os.PathLike[str], dtype: str
 
 
 class _Graph:
-    """Nodes and constants, in the order in which they are used."""
+    """The nodes and constants of a graph, in the order of their use."""
 
     def __init__(self, onnx: Any, dtype: str) -> None:
         self.onnx, self.dtype = onnx, np.dtype(dtype)
@@ -84,7 +84,7 @@ class _Graph:
         return result
 
     def heads(self, model: TokenTransformer, stack: HeadStack, state: str) -> str:
-        """Heads of equal sizes: `(n, n_tokens, width)` to the same."""
+        """Add heads of equal sizes, which map `(n, n_tokens, width)` to the same shape."""
         query = self.affine(state, stack.query_weight, stack.query_bias)
         query = self.split(query, model.n_tokens, stack.n_heads, stack.d_k, (0, 2, 1, 3))
         key = self.node("MatMul", state, self.floats(stack.key_weight))
@@ -105,7 +105,7 @@ class _Graph:
     def split(
         self, rows: str, n_tokens: int, n_heads: int, size: int, order: tuple[int, ...]
     ) -> str:
-        """Give every head its own axis, and order the axes."""
+        """Split the columns into one axis per head, and permute the axes."""
         shape = self.integers([0, n_tokens, n_heads, size])
         return self.node("Transpose", self.node("Reshape", rows, shape), perm=order)
 
@@ -123,7 +123,8 @@ class _Graph:
             narrow = array.astype(self.dtype)
         if not np.isfinite(narrow).all():
             raise ArgumentError(
-                f"`dtype` must hold every weight; {np.abs(array).max()} is beyond {self.dtype}."
+                f"`dtype` must represent every weight, but {np.abs(array).max()} is outside the "
+                f"range of {self.dtype}. Use float64."
             )
         return self.constant(narrow)
 

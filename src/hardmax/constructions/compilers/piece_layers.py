@@ -1,4 +1,4 @@
-"""Networks of maxima as plain lists of affine pieces: what the compiler reads."""
+"""Networks of maxima as lists of affine pieces, the input of the compiler."""
 
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -22,11 +22,11 @@ class PieceLayer:
     r"""The units $h_i = \max_c \langle a_{i,c}, z\rangle + b_{i,c}$ of one hidden layer.
 
     Attributes:
-        slopes: The $a_{i,c}$, unit by unit, shape `(n_pieces, n_in)`.
-        offsets: The $b_{i,c}$, shape `(n_pieces,)`.
-        starts: First piece of each unit, shape `(n_units,)`.
-        origins: Where the tokens stand that the pieces are written to, or the units; None if
-            tokens hold $z$ itself.
+        slopes: The slopes $a_{i,c}$, unit by unit, shape `(n_pieces, n_in)`.
+        offsets: The offsets $b_{i,c}$, shape `(n_pieces,)`.
+        starts: The first piece of each unit, shape `(n_units,)`.
+        origins: The origins of the tokens to which the pieces are written, or of the units; None if
+            the tokens hold $z$ itself.
     """
 
     slopes: FloatArray
@@ -36,12 +36,12 @@ class PieceLayer:
 
     @property
     def n_units(self) -> int:
-        """How many units there are."""
+        """The number of units."""
         return len(self.starts)
 
     @cached_property
     def ranks(self) -> IntArray:
-        """How many pieces each unit has, shape `(n_units,)`."""
+        """The number of pieces of each unit, shape `(n_units,)`."""
         return np.diff([*self.starts.tolist(), len(self.offsets)]).astype(np.int64)
 
     @cached_property
@@ -51,19 +51,19 @@ class PieceLayer:
 
     @cached_property
     def place(self) -> IntArray:
-        """The token of each piece, shape `(n_pieces,)`: its index in its unit without origins."""
+        """The token of each piece, shape `(n_pieces,)`; without origins, its index in its unit."""
         if isinstance(self.origins, TokenOrigins):
             return self.origins.tokens
         return np.arange(len(self.offsets)) - self.starts[self.owner]
 
     @cached_property
     def is_constant(self) -> BoolArray:
-        """Which pieces do not depend on their input, shape `(n_pieces,)`."""
+        """Whether each piece is constant, shape `(n_pieces,)`."""
         return np.asarray(~self.slopes.any(axis=1))
 
     @cached_property
     def is_everywhere(self) -> BoolArray:
-        """Which units have one piece that every token can hold, shape `(n_units,)`."""
+        """Whether each unit has a single piece that every token can hold, shape `(n_units,)`."""
         is_single = self.ranks == 1
         if not isinstance(self.origins, TokenOrigins):
             return np.asarray(is_single)
@@ -71,13 +71,13 @@ class PieceLayer:
 
     @property
     def n_state(self) -> int:
-        """How many numbers the pieces are evaluated from: several differences, or the input."""
+        """The size of the state from which pieces are evaluated: the input, or its differences."""
         n_in = int(self.slopes.shape[1])
         return self.origins.points.size if isinstance(self.origins, UnitOrigins) else n_in
 
     @cached_property
     def columns(self) -> IntArray:
-        """Where the numbers stand that a piece multiplies its slopes by: `(n_pieces, n_in)`."""
+        """The state entries that each piece multiplies with its slopes: `(n_pieces, n_in)`."""
         n_in = self.slopes.shape[1]
         first = np.zeros(len(self.offsets), dtype=np.int64)
         if isinstance(self.origins, UnitOrigins):
@@ -95,21 +95,21 @@ class PieceLayer:
 
     @cached_property
     def written_offsets(self) -> FloatArray:
-        r"""The $b_{i,c} + \langle a_{i,c}, o\rangle$ at the origin of the piece, rounded once."""
+        r"""The value $b_{i,c} + \langle a_{i,c}, o\rangle$ at each piece's origin, rounded once."""
         if self.origins is None:
             return self.offsets
         own = self.own_points
         return shifted_offsets(rationals(self.slopes), rationals(self.offsets), rationals(own))
 
-    def selected(self, units: IntArray) -> "PieceLayer":
-        """Return the layer of some units, in rising order; tokens must have no origins."""
+    def select_units(self, units: IntArray) -> "PieceLayer":
+        """Return the layer with some of the units, in rising order; tokens must have no origins."""
         pieces = np.flatnonzero(np.isin(self.owner, units))
         starts = np.cumsum([0, *self.ranks[units].tolist()])[:-1]
         part = PieceLayer(self.slopes[pieces], self.offsets[pieces], starts)
         if isinstance(self.origins, UnitOrigins):
             own = UnitOrigins(self.origins.points, self.origins.units[units])
             part = replace(part, origins=own)
-            # Exact sums that need not be taken again.
+            # Reuse the exact sums.
             part.__dict__["written_offsets"] = self.written_offsets[pieces]
         return part
 
@@ -118,10 +118,11 @@ class PieceLayer:
 
         Args:
             low: The lower corner, shape `(n_in,)`.
-            high: The upper corner.
+            high: The upper corner, shape `(n_in,)`.
 
         Returns:
-            For each piece the bound on its own token, and on any; both `(n_pieces,)`, rounded.
+            For each piece, the bound on its own token, and the bound on all tokens; both of shape
+            `(n_pieces,)`, rounded.
         """
         sizes, steps = np.abs(self.written_offsets), np.abs(self.slopes)
         own = np.maximum(np.abs(low - self.own_points), np.abs(high - self.own_points))
@@ -138,12 +139,12 @@ def piece_layers(
 ) -> tuple[list[PieceLayer], AffineMap]:
     """Return the hidden layers of a network and its last, affine layer.
 
-    A ReLU unit is the maximum of its form and of the constant 0.
+    A ReLU unit is the maximum of its form and the constant 0.
 
     Args:
         net: The network.
-        origins: Where the tokens of its one hidden layer stand, or the units of its first one, if
-            not at 0.
+        origins: The origins of the tokens of the single hidden layer, or of the units of the first
+            hidden layer; None if all origins are 0.
 
     Raises:
         ArgumentError: If the origins do not fit the first layer.
@@ -167,25 +168,28 @@ def piece_layers(
             starts = np.cumsum([0, *ranks])[:-1]
             layers.append(PieceLayer(np.vstack(units), np.concatenate(offsets), starts))
     if isinstance(origins, UnitOrigins):
-        layers[:1] = [_from_units(layer, origins) for layer in layers[:1]]
+        layers[:1] = [_with_unit_origins(layer, origins) for layer in layers[:1]]
     elif origins is not None:
         if len(layers) != 1:
-            raise ArgumentError(f"`origins` must be of one hidden layer; got {len(layers)}.")
-        layers = [_standing(layers[0], origins)]
+            raise ArgumentError(
+                "`origins` of tokens require a network with one hidden layer; this network has "
+                f"{len(layers)}."
+            )
+        layers = [_with_token_origins(layers[0], origins)]
     return layers, AffineMap(net.weights[-1], biases[-1])
 
 
-def _from_units(layer: PieceLayer, origins: UnitOrigins) -> PieceLayer:
+def _with_unit_origins(layer: PieceLayer, origins: UnitOrigins) -> PieceLayer:
     n_in = layer.slopes.shape[1]
     if origins.points.shape[1] != n_in or len(origins.units) != layer.n_units:
         raise ArgumentError(
-            f"`origins` must be points of R^{n_in}, one for each of the {layer.n_units} units of "
-            "the first layer."
+            f"`origins` must have points of dimension {n_in} and an entry for each of the "
+            f"{layer.n_units} units of the first layer."
         )
     return replace(layer, origins=origins)
 
 
-def _standing(layer: PieceLayer, origins: TokenOrigins) -> PieceLayer:
+def _with_token_origins(layer: PieceLayer, origins: TokenOrigins) -> PieceLayer:
     n_pieces, n_in = layer.slopes.shape
     pairs = {*zip(layer.owner.tolist(), origins.tokens.tolist(), strict=False)}
     if (
@@ -194,7 +198,7 @@ def _standing(layer: PieceLayer, origins: TokenOrigins) -> PieceLayer:
         or len(pairs) != n_pieces
     ):
         raise ArgumentError(
-            "`origins` must have a token for each piece, no token twice in a unit, and as many "
-            "tokens as the largest unit has pieces."
+            "`origins` must assign a token to each piece, with different tokens for the pieces of "
+            "a unit, and must have one token per piece of the largest unit."
         )
     return replace(layer, origins=origins)

@@ -1,12 +1,12 @@
-"""Networks from files: what the file says they compute, and what it does not say.
+"""Read networks from files, and record the assumptions about activations.
 
-An ONNX file, a scripted module and a file of this library say what stands between the layers, and
-are read for it. A state dict has tensors such as `0.weight`, `0.bias`, `2.weight`, and says nothing
-about activations: they can be stated, and if they are not, a ReLU after each layer but the last is
-*assumed*, which `NetworkFile.assumption` and all that is made from it keep saying. Nor does a file
-keep the order of its tensors (`models.formats.state_dicts`).
+An ONNX file, a scripted module and a file of this library specify their activations. A state dict
+only has tensors such as `0.weight`, `0.bias`, `2.weight`. The caller can state its activations;
+otherwise a ReLU after each layer but the last is *assumed*, and `NetworkFile.assumption` and all
+results computed from it state this assumption. A state dict does not record the order of its layers
+either (`models.formats.state_dicts`).
 
-Nothing in a file is ever run, scripted modules included.
+Code in a file is never run, not even in scripted modules.
 """
 
 import os
@@ -33,13 +33,13 @@ from hardmax.models.tensor_files import read_tensors
 
 @dataclass(frozen=True, eq=False)
 class NetworkFile:
-    """A network from a file, and how it is known what stands between its layers.
+    """A network from a file, with its activations and their source.
 
     Attributes:
         network: The network.
-        activations: What stands after each affine layer, in words; None for a maxout network.
-        known_from: `"file"` if the file says it, `"stated"` if the caller did, `"assumed"` if
-            nobody did.
+        activations: The name of the activation after each affine layer; None for a maxout network.
+        known_from: The source of the activations: `"file"`, `"stated"` (by the caller) or
+            `"assumed"`.
 
     Examples:
         >>> from hardmax import ReluNetwork
@@ -57,7 +57,7 @@ class NetworkFile:
 
     @property
     def assumption(self) -> str | None:
-        """What was assumed about the network, in a sentence; None if nothing was."""
+        """A phrase that states what was assumed about the network; None if nothing was assumed."""
         if self.known_from != "assumed" or self.activations is None:
             return None
         if len(self.activations) == 1:
@@ -68,7 +68,7 @@ class NetworkFile:
 def load_network(
     path: str | os.PathLike[str], activations: Any = None, last_activation: Any = None
 ) -> SourceNetwork:
-    """Read a network of maxima from a file (see `read_network_file`, which also says how)."""
+    """Read a network of maxima from a file, like `read_network_file` but without the source."""
     return read_network_file(path, activations, last_activation).network
 
 
@@ -77,24 +77,30 @@ def read_network_file(
     activations: "Activation | str | Sequence[Activation | str] | None" = None,
     last_activation: Activation | str | None = None,
 ) -> NetworkFile:
-    """Read a network of maxima from a file, with how its activations are known.
+    """Read a network of maxima from a file, with the source of its activations.
 
     Args:
-        path: A file written by `save_model`; an ONNX file (`.onnx`); a module saved by
-            `torch.jit.save`; or the state dict of a `torch.nn.Sequential` or such, as safetensors
-            or as `torch.save` writes it: matrices `NAME.weight` of shape `(n_out, n_in)` and
-            vectors `NAME.bias` (which may be missing), in any type of floats, bfloat16 included.
-            Layers follow the numbers in their names; names without numbers will do if only one
-            order lets every layer take what the one before gives.
-        activations: For a state dict, what stands between its layers, in the words of
-            `read_activation`: one for all layers but the last, or one for each, the last included.
-            `prelu` takes its slopes from the file. None assumes `relu`, and says so.
-        last_activation: What stands after the last layer, if `activations` is one for all.
+        path: One of the following: a file written by `save_model`; an ONNX file (`.onnx`); a module
+            saved by `torch.jit.save`; or the state dict of a sequential torch module, in
+            safetensors or as written by `torch.save`. A state dict contains matrices `NAME.weight`
+            of shape `(n_out, n_in)` and optional vectors `NAME.bias`, in any floating-point type,
+            including bfloat16. Its layers are ordered by the numbers in their names. Names without
+            numbers are accepted if the shapes allow only one order.
+        activations: The activations of a state dict, as names that `read_activation` accepts:
+            either one name for all layers but the last, or one name for each layer, including the
+            last. `prelu` reads its slopes from the file. By default, `relu` is assumed, and the
+            result records the assumption.
+        last_activation: The activation after the last layer of a state dict, if `activations` is a
+            single name.
+
+    Returns:
+        The network and the source of its activations.
 
     Raises:
-        RecordFormatError: If the file holds something else; the message says what.
-        ArgumentError: If `activations` are no piecewise linear ones, or given for a file that has
-            its own.
+        RecordFormatError: If the file does not hold such a network. The message states what it
+            holds instead.
+        ArgumentError: If an activation is not piecewise linear, or if `activations` is passed for a
+            file that specifies its own.
 
     Examples:
         >>> import tempfile
@@ -121,7 +127,8 @@ def read_network_file(
         model = load_model(path)
         if not isinstance(model, ReluNetwork | MaxoutNetwork):
             raise RecordFormatError(
-                f"`path` must hold a ReLU or maxout network; {path} holds a {type(model).__name__}."
+                f"`path` must be a file with a ReLU or maxout network; {path} contains a "
+                f"{type(model).__name__}."
             )
         is_relu = isinstance(model, ReluNetwork)
         known = ("relu",) * (len(model.weights) - 1) + ("identity",) if is_relu else None
@@ -140,7 +147,7 @@ def read_network_file(
 
 
 def _own_steps(path: str | os.PathLike[str]) -> list[Step] | None:
-    """The steps of a file that has them; None if it is of another kind."""
+    """Return the steps of an ONNX file or a scripted module; None for other files."""
     if Path(path).suffix.lower() == ".onnx":
         return onnx_steps(path)
     if not Path(path).is_file() or not is_script_archive(path):
@@ -159,12 +166,14 @@ def _network(path: str | os.PathLike[str], steps: Sequence[Step]) -> SourceNetwo
 
 
 def _no_network(path: str | os.PathLike[str], error: HardmaxError) -> RecordFormatError:
-    return RecordFormatError(f"`path` must hold a ReLU or maxout network; in {path}: {error}")
+    return RecordFormatError(
+        f"`path` must be a file with a ReLU or maxout network; {path}: {error}"
+    )
 
 
 def _refuse_statement(path: str | os.PathLike[str], stated: bool) -> None:
     if stated:
         raise ArgumentError(
-            f"`activations` must not be given for a file that says what stands between its layers, "
-            f"as {path} does."
+            f"`activations` cannot be combined with {path}, which specifies its own activations. "
+            "Omit the argument."
         )

@@ -1,11 +1,12 @@
 r"""Temperatures for a compiled transformer that keep it within a given error.
 
-The bound of `certified_errors.propagate` rises with every temperature. Among all choices within the
-budget $\varepsilon$ one with a large product $\prod_l \tau_l$ is sought: no layer is much sharper
-than it must be, and a layer whose errors are amplified by what follows is sharper than one near the
-output. If the bound were a sum $\sum_l c_l \tau_l$, the optimum would give every layer the same
-share, $\tau_l = \varepsilon / (L c_l)$. So shares are measured, temperatures changed to make them
-equal, and all raised or lowered together until the budget is spent, a few times over.
+The bound of `certified_errors.propagate` increases with every temperature. Among all choices within
+the budget $\varepsilon$, the search looks for a large product $\prod_l \tau_l$: no layer is much
+colder than necessary, and a layer whose errors are amplified by later layers is colder than a layer
+near the output. If the bound were a sum $\sum_l c_l \tau_l$, the optimum would give every layer the
+same share, $\tau_l = \varepsilon / (L c_l)$. The search therefore repeats three steps a few times:
+it measures the shares, changes the temperatures to make the shares equal, and scales all
+temperatures by one factor until the budget is used up.
 """
 
 from collections.abc import Callable
@@ -27,10 +28,10 @@ _ROUGH, _FINE = 2.0**-6, 2.0**-20
 _LEAP = 2.0**40
 _COOLEST, _HOTTEST = 2.0**-1000, 2.0**60
 _LARGEST_FLOAT32, _SMALLEST_FLOAT32 = 2.0**120, 2.0**-120
-"""Well inside the range of normal float32 numbers, so that head sizes and sums fit as well."""
+"""Well inside the range of normal float32 numbers, so that head sizes and sums fit too."""
 _LOGITS_32, _LOGITS_64 = 120, 1000
 _CLOSE = 64.0
-"""How many times the rounding bound of a hard transformer its soft stand-in may be off."""
+"""Largest error of the soft version of a hard transformer, in multiples of the rounding bound."""
 
 
 def choose_rates(
@@ -44,38 +45,38 @@ def choose_rates(
 
     Args:
         layers: The hidden layers of the network.
-        last: Its last layer.
+        last: The last layer of the network.
         box: The box.
-        epsilon: The error.
-        rounding: How much of it the network itself has used up already, for each output.
+        epsilon: The largest error.
+        rounding: For each output, the part of `epsilon` that the network itself has used up.
 
     Raises:
-        ArgumentError: If rounding alone exceeds `epsilon`, or a temperature leaves the range of
+        ArgumentError: If rounding alone exceeds `epsilon`, or a temperature is outside the range of
             float32.
     """
     hard = propagate(layers, last, box, None).plus(rounding)
     if not hard.worst < epsilon:
         raise ArgumentError(
-            f"`epsilon` must be above {hard.worst:.3g}, the bound on what float64 rounding adds; "
-            f"got {epsilon}. Raise it, or compile with `epsilon=None` for the hard transformer."
+            f"`epsilon` must be above {hard.worst:.3g}, the bound on rounding in float64; got "
+            f"{epsilon}. Raise it, or compile a hard transformer with `epsilon=None`."
         )
 
     def bounds(taus: FloatArray) -> ErrorBounds | None:
         try:
             return propagate(layers, last, box, (1.0 / taus).tolist()).plus(rounding)
-        except ArgumentError:  # So hot that bounds overflow.
+        except ArgumentError:  # The temperatures are so high that bounds overflow.
             return None
 
     best = _largest_factor(bounds, np.ones(len(layers)), hard.worst, epsilon, _ROUGH)
-    if best is None:  # No temperature matters: every unit has one piece, or none is read.
+    if best is None:  # No temperature matters: each unit has one piece or does not affect outputs.
         return [1.0] * len(layers)
     latest = best
     for _ in range(_ROUNDS):
         shares = np.maximum(latest.shares - hard.shares, 0.0)
         if not shares.any():
-            shares = _measured_shares(bounds, latest.temperatures, hard.worst)
+            shares = _measure_shares(bounds, latest.temperatures, hard.worst)
         wanted = shares[shares > 0.0].mean() if shares.any() else 0.0
-        # A layer without influence becomes hotter step by step: it may get some.
+        # A layer without influence becomes hotter step by step, because it may gain influence.
         ratios = np.where(shares > 0.0, wanted / np.where(shares > 0.0, shares, 1.0), _MOST_RISE)
         taus = latest.temperatures * np.minimum(ratios, _MOST_RISE)
         found = _largest_factor(bounds, taus, hard.worst, epsilon, _ROUGH)
@@ -92,7 +93,7 @@ def choose_rates(
     _refuse_range(taus, best.sizes, epsilon)
     while True:
         rates = np.nextafter((1.0 / taus).astype(np.float32), np.float32(np.inf))
-        # The bound need not rise smoothly with the temperatures, so it is looked at once more.
+        # The bound need not change smoothly with the temperatures, so it is checked again.
         chosen = [float(rate) for rate in rates]
         if propagate(layers, last, box, chosen).plus(rounding).worst <= epsilon:
             return chosen
@@ -100,10 +101,10 @@ def choose_rates(
         _refuse_range(taus, best.sizes, epsilon)
 
 
-def _measured_shares(
+def _measure_shares(
     bounds: Callable[[FloatArray], ErrorBounds | None], taus: FloatArray, hard: float
 ) -> FloatArray:
-    """What each layer adds to the bound while all others are cold, shape `(n_layers,)`."""
+    """Return each layer's contribution to the bound if all others are cold: `(n_layers,)`."""
     shares = np.zeros(len(taus))
     for index in range(len(taus)):
         others = taus * 2.0**-40
@@ -114,12 +115,12 @@ def _measured_shares(
 
 
 def sharpest_rates(layers: list[PieceLayer], last: AffineMap, box: Box) -> list[float]:
-    r"""Return rates at which soft means and maxima cannot be told apart.
+    r"""Return rates at which soft means equal maxima up to rounding.
 
-    The rounding of a head does not grow as $\tau \to 0$, so a temperature cannot be too low while
-    numbers fit: logits up to $2^{120}$, which float32 holds. Where what is that small is amplified
-    later on, by weights float32 does not hold either, logits go up to $2^{1000}$. Rates are powers
-    of two.
+    The rounding error of a head does not grow as $\tau \to 0$, so a temperature cannot be too low
+    as long as the numbers fit: the logits go up to $2^{120}$, which float32 can represent. If later
+    layers amplify such small errors, with weights that float32 cannot represent either, the logits
+    go up to $2^{1000}$. The rates are powers of two.
     """
     hard = propagate(layers, last, box, None)
     exponents = np.ceil(np.log2(np.maximum(hard.sizes, 1.0)))
@@ -135,11 +136,12 @@ def _largest_factor(
     epsilon: float,
     accuracy: float,
 ) -> ErrorBounds | None:
-    """The bounds for the largest factor with which they hold, or None if they hold for all.
+    """Return the bounds for the largest factor within the budget; None if every factor is.
 
-    What temperatures add to the bound `hard` is about proportional to them, so each try is where
-    the line through the one before meets the budget, or halfway (in logarithms) between the
-    largest factor known to hold and the smallest known not to.
+    The contribution of the temperatures to the bound, beyond `hard`, is roughly proportional to
+    them. Each new factor is therefore chosen where the line through the previous result meets the
+    budget, or halfway (in logarithms) between the largest factor known to be within the budget and
+    the smallest known to exceed it.
     """
     best: ErrorBounds | None = None
     low, high, factor = 0.0, np.inf, 1.0
@@ -170,20 +172,20 @@ def _largest_factor(
             factor = float(np.sqrt(low) * np.sqrt(high))
     if best is None:
         raise ArgumentError(
-            f"`epsilon` must be reachable with temperatures float64 can hold; {epsilon} is not. "
-            "Raise it, shrink the box, or scale the network down."
+            f"`epsilon` = {epsilon} is too small: it requires temperatures outside the range of "
+            "float64. Raise it, shrink the box, or scale the network down."
         )
     return best
 
 
 def _refuse_range(taus: FloatArray, sizes: tuple[float, ...], epsilon: float) -> None:
-    """Refuse temperatures that float32 would turn into 0, and logits it would into infinity."""
+    """Raise an error if float32 would round a temperature to 0 or a logit to infinity."""
     logits = np.array(sizes) / taus
     smallest = float(taus.min())
     short = max(_SMALLEST_FLOAT32 / smallest, float(logits.max()) / _LARGEST_FLOAT32)
     if short > 1.0:
         raise ArgumentError(
             f"`epsilon` must be at least about {2.0 * short * epsilon:.3g} for this network and "
-            f"box: {epsilon} needs a temperature of {smallest:.3g}, with which float32 overflows. "
-            "Raise epsilon, shrink the box, or scale the network down."
+            f"box: {epsilon} requires a temperature of {smallest:.3g}, at which float32 overflows. "
+            "Raise `epsilon`, shrink the box, or scale the network down."
         )

@@ -1,29 +1,30 @@
-r"""The standard transformer that computes a network of maxima: where everything stands.
+r"""The layout of the standard transformer that computes a network of maxima.
 
-$T$ tokens, one for each piece of the unit with most pieces. A token has four slots: the **state**
-$S$ holds the values of the last layer (the same in every token), the **work** slot $Z$ one number
-for each unit, the **code** $p$ tells the tokens apart, and the last coordinate is 1. Token $c$
-starts as $(x, 0, p^c, 1)$, and nothing ever writes to the last two slots. (A function that stands
-on tokens with origins $o^c$ has $x - o^c$ in place of $x$, see `token_origins`; one whose units
-stand at points $o_1, \dots, o_m$ has all $x - o_i$, see `unit_origins`.)
+There are $T$ tokens, one for each piece of the unit with the most pieces. A token has four slots:
+the **state** $S$ holds the values of the last layer (the same in every token), the **work** slot
+$Z$ holds one number for each unit, the **code** $p$ distinguishes the tokens, and the last
+coordinate is 1. Token $c$ starts as $(x, 0, p^c, 1)$, and nothing ever writes to the last two
+slots. (If the tokens have origins $o^c$, the state starts as $x - o^c$; see `token_origins`. If the
+units have origins $o_1, \dots, o_m$, it starts as all differences $x - o_i$; see `unit_origins`.)
 
 For each token there is a row $g^c \ge 0$ with $\langle g^c, p^c\rangle = 0$ and
-$\langle g^c, p^{c'}\rangle \ge 1$ for the others. The feed-forward part before a layer writes piece
-$c$ of unit $i$ into $Z_i$ of token $c$, by the pair
+$\langle g^c, p^{c'}\rangle \ge 1$ for all other tokens $c'$. The feed-forward part before a layer
+writes piece $c$ of unit $i$ into $Z_i$ of token $c$, with the pair
 
 $$\pm\mathrm{relu}\big(\pm(\langle a_{i,c}, S\rangle + b_{i,c}) - M \langle g^c, p\rangle\big).$$
 
-On token $c$ the pair is the piece; on the others both are 0, as $M$ exceeds it. Constants (of
-pieces without slope, and the floors of tokens that have no piece of a unit) hang on the units
-$\mathrm{relu}(1 - \langle g^c, p\rangle)$; a unit of one piece has it on every token and needs no
-gate. Other pairs $\mp\mathrm{relu}(\pm S_j)$, $\mp\mathrm{relu}(\pm Z_j)$ clear the state and what
-the layer before wrote. Odd and even layers have work slots of their own, so pieces are added to 0,
-and neither writing nor clearing rounds.
+On token $c$ the sum of the pair is the piece; on the other tokens both units are 0, because $M$
+exceeds the piece. The units $\mathrm{relu}(1 - \langle g^c, p\rangle)$ write constants: pieces
+without slope, and the floors of tokens that have no piece of a unit. A unit with a single piece has
+this piece on every token and needs no gate. Further pairs $\mp\mathrm{relu}(\pm S_j)$ and
+$\mp\mathrm{relu}(\pm Z_j)$ clear the state and the work slot of the previous layer. Odd and even
+layers have separate work slots, so that pieces are added to 0, and neither writing nor clearing
+rounds.
 
-Head $i$ of the attention that follows has $d_k = d_v = 1$: its query is $1/\tau$ on every token,
-its key and value are $Z_i$, and its output goes to $S_i$. So every token receives the soft mean of
-the pieces, in the hard transformer their maximum. Without origins no weight is computed from
-another one, so with exact arithmetic the hard transformer *is* the network.
+Head $i$ of the attention that follows has $d_k = d_v = 1$. Its query is $1/\tau$ on every token,
+its key and value are $Z_i$, and its output is added to $S_i$. Every token therefore receives the
+soft mean of the pieces; in the hard transformer, their maximum. Without origins no weight is
+computed from other weights, so in exact arithmetic the hard transformer *is* the network.
 """
 
 from dataclasses import dataclass
@@ -42,15 +43,15 @@ from hardmax.typing import FloatArray
 
 
 def token_codes(n_tokens: int) -> tuple[FloatArray, FloatArray]:
-    r"""Return codes $p^c$ and gates $g^c$ of zeros and ones that tell tokens apart.
+    r"""Return codes $p^c$ and gates $g^c$ of zeros and ones that distinguish the tokens.
 
-    $\langle g^c, p^{c'}\rangle$ is 0 for $c = c'$ and at least 1 otherwise. A few tokens have the
-    zero of their code at their own place; many have the binary digits of their number, each
-    followed by its complement.
+    $\langle g^c, p^{c'}\rangle$ is 0 for $c = c'$ and at least 1 otherwise. If there are few
+    tokens, the code of token $c$ is 0 at place $c$ and 1 elsewhere. Otherwise it consists of the
+    binary digits of $c$, each followed by its complement.
 
     Returns:
-        Two arrays `(n_tokens, n_code)`, with `n_code` the smaller of `n_tokens` and twice the
-        number of binary digits; 0 for a single token.
+        Two arrays of shape `(n_tokens, n_code)`, where `n_code` is the smaller of `n_tokens` and
+        twice the number of binary digits; 0 for a single token.
 
     Examples:
         >>> codes, gates = token_codes(3)
@@ -74,13 +75,15 @@ def token_codes(n_tokens: int) -> tuple[FloatArray, FloatArray]:
 
 @dataclass(frozen=True, eq=False)
 class Slots:
-    """Where the parts of a token stand.
+    """The positions of the slots of a token.
 
     Attributes:
-        n_state: The size of the state slot, at the front.
-        work_sizes: The sizes of the two work slots after it, of odd and even layers.
-        codes: The codes of the tokens, in the slot after that, shape `(n_tokens, n_code)`.
-        gates: What closes a gate on every token but one, same shape.
+        n_state: The size of the state slot, which comes first.
+        work_sizes: The sizes of the two work slots that follow, one for the layers with index
+            0, 2, ... and one for the layers with index 1, 3, ...
+        codes: The codes of the tokens, in the slot after the work slots, shape
+            `(n_tokens, n_code)`.
+        gates: The rows that close a gate on all tokens but one, same shape.
     """
 
     n_state: int
@@ -90,7 +93,7 @@ class Slots:
 
     @classmethod
     def of(cls, layers: list[PieceLayer], last: AffineMap) -> "Slots":
-        """Return the slots a network needs."""
+        """Return the slots that a network needs."""
         widths = [layer.n_units for layer in layers]
         n_in = layers[0].n_state if layers else last.dim_in
         n_tokens = max((int(layer.ranks.max()) for layer in layers), default=1)
@@ -99,12 +102,12 @@ class Slots:
 
     @property
     def n_work(self) -> int:
-        """The size of both work slots."""
+        """The total size of both work slots."""
         return sum(self.work_sizes)
 
     @property
     def n_tokens(self) -> int:
-        """How many tokens there are."""
+        """The number of tokens."""
         return len(self.codes)
 
     @property
@@ -123,7 +126,7 @@ class Slots:
         return self.n_state + self.n_work + int(self.codes.shape[1])
 
     def numbers(self, layers: list[PieceLayer]) -> int:
-        """About how many numbers the transformer of these layers stores, rather too many."""
+        """Estimate from above the number of weights that the transformer of the layers stores."""
         n_numbers = self.n_tokens * self.width * (self.n_state + 1)
         for layer in layers:
             heads = layer.n_units * (4 * self.width + OBJECT_NUMBERS)
@@ -132,7 +135,7 @@ class Slots:
         return n_numbers
 
     def work(self, index: int, n_units: int) -> slice:
-        """The coordinates of the work numbers of the hidden layer `index`."""
+        """Return the coordinates of the work slot of hidden layer `index`."""
         first = self.n_state + (index % 2) * self.work_sizes[0]
         return slice(first, first + n_units)
 
@@ -160,7 +163,7 @@ def token_transformer(
     stale = list(range(n_state))
     for index, (layer, plan) in enumerate(zip(layers, plans, strict=True)):
         work = slots.work(index, layer.n_units)
-        blocks.append(TokenBlock(heads, _writing(slots, layer, plan, work, stale)))
+        blocks.append(TokenBlock(heads, _feed_forward(slots, layer, plan, work, stale)))
         heads = [_maximum(slots, unit, work.start, plan.rate) for unit in range(layer.n_units)]
         stale = [*range(layer.n_units), *range(work.start, work.stop)]
     if heads:
@@ -171,18 +174,18 @@ def token_transformer(
 
 
 def _refuse_size(slots: Slots, layers: list[PieceLayer]) -> None:
-    """Refuse a network whose transformer is too large to build, before anything is."""
+    """Raise an error, before anything is built, if the transformer of a network is too large."""
     n_numbers = slots.numbers(layers)
     if n_numbers > MOST_NUMBERS:
         raise SizeLimitError(
-            f"`net` must be smaller: its transformer, {slots.n_tokens} tokens of width "
-            f"{slots.width}, would store about 2^{(n_numbers - 1).bit_length()} numbers, more than "
-            f"2^{MOST_NUMBERS.bit_length() - 1}."
+            f"`net` is too large: its transformer, with {slots.n_tokens} tokens of width "
+            f"{slots.width}, would store about 2^{(n_numbers - 1).bit_length()} numbers; the limit "
+            f"is 2^{MOST_NUMBERS.bit_length() - 1}."
         )
 
 
 def _maximum(slots: Slots, unit: int, first: int, rate: float) -> TokenHead:
-    """The head that writes the soft maximum of a unit's pieces to its place in the state."""
+    """Return the head that writes the soft maximum of a unit's pieces into the state."""
     query, work = np.zeros((slots.width, 1)), np.zeros((slots.width, 1))
     query[slots.one] = rate
     work[first + unit] = 1.0
@@ -191,10 +194,10 @@ def _maximum(slots: Slots, unit: int, first: int, rate: float) -> TokenHead:
     return TokenHead(query, work, work, state)
 
 
-def _writing(
+def _feed_forward(
     slots: Slots, layer: PieceLayer, plan: LayerPlan, work: slice, stale: list[int]
 ) -> FeedForward:
-    """The feed-forward part that writes a layer's pieces to the tokens and clears the rest."""
+    """Return the feed-forward part that writes a layer's pieces and clears the other slots."""
     bias_out = np.zeros(slots.width)
     constants = np.zeros((slots.n_tokens, layer.n_units))
     alone = layer.is_everywhere[layer.owner]

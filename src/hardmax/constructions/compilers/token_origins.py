@@ -1,11 +1,11 @@
-r"""Where the tokens of a compiled function stand: each piece is evaluated from a point of its cell.
+r"""Origins of the tokens of a compiled function: each piece is evaluated from a point of its cell.
 
-A piece $\langle a, x\rangle + b$ that wins far from the origin only, or on a thin cell, has large
-numbers that cancel: rounding loses $u(|a||x| + |b|)$. Token $c$ therefore starts with $x - o_c$ in
-place of $x$ (a position embedding), $o_c$ a corner of the cell of its pieces, and they are
-evaluated as $\langle a, x - o_c\rangle + (b + \langle a, o_c\rangle)$: rounding loses
-$u(|a||x - o_c| + |\ell(o_c)|)$, the change over one cell and the height. Origins are float32
-numbers, so the shift is the same in both precisions.
+A piece $\langle a, x\rangle + b$ that wins only far from 0, or on a thin cell, has large terms that
+cancel, with a rounding error of $u(|a||x| + |b|)$. Token $c$ therefore starts with $x - o_c$
+instead of $x$ (a position embedding), where $o_c$ is a corner of the cell of its pieces. The pieces
+are evaluated as $\langle a, x - o_c\rangle + (b + \langle a, o_c\rangle)$, with a rounding error of
+$u(|a||x - o_c| + |\ell(o_c)|)$, from the change over one cell and the value at its corner. Origins
+are float32 numbers, so the shift is the same in both precisions.
 """
 
 from collections.abc import Sequence
@@ -21,19 +21,19 @@ from hardmax.exact.dyadic import nearest_floats
 from hardmax.typing import FloatArray, IntArray, WideArray
 
 _MOST_MATCHED = 1_500
-"""Matching takes cubic time: a second for this many."""
+"""Maximum number of pieces to match. Matching takes cubic time, a second for this number."""
 _GAIN = 2.0
-"""How many times smaller the numbers must become for the shift to be made."""
+"""The shift is made only if it makes the numbers smaller by this factor."""
 
 
 @dataclass(frozen=True, eq=False)
 class TokenOrigins:
-    """Where tokens stand, and which token every piece of the first layer is written to.
+    """The origins of the tokens, and the token to which each piece of the first layer is written.
 
     Attributes:
-        points: One point for each token, float32 numbers, shape `(n_tokens, dim_in)`.
-        tokens: The token of each piece, unit by unit, no token twice in a unit; shape
-            `(n_pieces,)`.
+        points: The origin of each token, float32 numbers, shape `(n_tokens, dim_in)`.
+        tokens: The token of each piece, unit by unit, shape `(n_pieces,)`. The pieces of a unit
+            have different tokens.
 
     Examples:
         >>> two = [np.array([[100.0], [101.0]])], [np.array([-99.0, -100.0])]
@@ -52,7 +52,10 @@ class TokenOrigins:
         points = float32_points(self.points)
         tokens = Sizes().ints("tokens", self.tokens, ("n_pieces",))
         if not ((tokens >= 0) & (tokens < len(points))).all():
-            raise ArgumentError(f"`tokens` must be from 0 to {len(points) - 1}; one is not.")
+            raise ArgumentError(
+                f"`tokens` must contain indices from 0 to {len(points) - 1}; got indices from "
+                f"{tokens.min()} to {tokens.max()}."
+            )
         frozen = tokens.copy()
         frozen.setflags(write=False)
         object.__setattr__(self, "points", points)
@@ -62,18 +65,19 @@ class TokenOrigins:
 def token_origins(
     slopes: Sequence[FloatArray], offsets: Sequence[FloatArray], places: Sequence[FloatArray]
 ) -> TokenOrigins | None:
-    r"""Choose origins for the tokens of a layer, if they make numbers much smaller.
+    r"""Choose origins for the tokens of a layer, if this makes the numbers much smaller.
 
-    The unit with most pieces has a token for each of them. Pieces of the other units take the token
-    at the same place if it is free, and are matched to the rest such that $|a||x - o|$ is small.
+    The unit with the most pieces has one token for each of its pieces. A piece of another unit
+    takes the token at the same point if that token is free. The remaining pieces are matched to the
+    remaining tokens so that $|a||x - o|$ is small.
 
     Args:
-        slopes: For each unit its $a$, shape `(n_forms, dim)`.
-        offsets: For each unit its $b$, shape `(n_forms,)`.
-        places: For each unit a point of the cell of each form, shape `(n_forms, dim)`.
+        slopes: For each unit, its slopes $a$, shape `(n_forms, dim)`.
+        offsets: For each unit, its offsets $b$, shape `(n_forms,)`.
+        places: For each unit, a point of the cell of each form, shape `(n_forms, dim)`.
 
     Returns:
-        The origins; None if numbers would not become much smaller, or not fit float32.
+        The origins; None if the numbers would not become much smaller or would not fit float32.
 
     Examples:
         >>> two = [np.array([[100.0], [101.0]])], [np.array([-99.0, -100.0])]
@@ -87,7 +91,9 @@ def token_origins(
         points = places[widest].astype(np.float32).astype(np.float64)
         if not np.isfinite(points).all():
             return None
-        tokens = [_matched(a, at, places[widest]) for a, at in zip(slopes, places, strict=True)]
+        tokens = [
+            _match_tokens(a, at, places[widest]) for a, at in zip(slopes, places, strict=True)
+        ]
         plain = shifted = 0.0
         for a, b, at, own in zip(slopes, offsets, places, tokens, strict=True):
             origin = points[own]
@@ -103,15 +109,15 @@ def shifted_offsets(slopes: WideArray, offsets: WideArray, origins: WideArray) -
     r"""Return $b + \langle a, o\rangle$, correctly rounded.
 
     Args:
-        slopes: The $a$ as rationals, shape `(n_pieces, dim)`.
-        offsets: The $b$ as rationals, shape `(n_pieces,)`.
-        origins: The $o$ as rationals, shape `(n_pieces, dim)`.
+        slopes: The slopes $a$ as rationals, shape `(n_pieces, dim)`.
+        offsets: The offsets $b$ as rationals, shape `(n_pieces,)`.
+        origins: The origins $o$ as rationals, shape `(n_pieces, dim)`.
     """
     return nearest_floats(np.asarray(offsets + (slopes * origins).sum(axis=1), dtype=object))
 
 
-def _matched(slopes: FloatArray, at: FloatArray, places: FloatArray) -> IntArray:
-    """Give each form its own token, one that stands at its place where that is possible."""
+def _match_tokens(slopes: FloatArray, at: FloatArray, places: FloatArray) -> IntArray:
+    """Assign different tokens to the forms of a unit, with the origin at the place if possible."""
     from scipy.optimize import linear_sum_assignment
 
     free: dict[bytes, list[int]] = {}

@@ -1,11 +1,13 @@
-r"""A transformer on tokens as plain `torch.nn` modules.
+r"""Export a token transformer as standard `torch.nn` modules.
 
-`torch.nn.MultiheadAttention` wants heads of one size $s$ whose sizes add up to the width. Tokens
-are therefore padded with zeros, blocks with heads that do nothing, and each head uses the first of
-its $s$ coordinates. It divides scores by $\sqrt{s}$, so $W_Q$ carries $\sqrt{s/d_k}$.
+`torch.nn.MultiheadAttention` requires heads of one size $s$ whose sizes add up to the width. Tokens
+are therefore padded with zeros and blocks with heads that do nothing, and each head uses the first
+of its $s$ coordinates. Because torch divides the scores by $\sqrt{s}$, $W_Q$ contains the factor
+$\sqrt{s/d_k}$.
 
-A module is saved as the name of its class, so the class must be an attribute of a Python module.
-But a base class of torch needs torch: the classes are made when one is asked for first.
+A saved torch module refers to its class by name, so the class must be an attribute of a Python
+module. But the class needs torch for its base class. The classes are therefore created on first
+access.
 """
 
 from functools import cache
@@ -31,9 +33,9 @@ def __getattr__(name: str) -> Any:
 
 @cache
 def _classes(torch: Any) -> dict[str, Any]:
-    # Scripts take a parameter without a type for a tensor; `Any` is none they know.
+    # TorchScript treats a parameter without annotation as a tensor and does not support `Any`.
     class ExportedBlock(torch.nn.Module):  # type: ignore[misc]
-        """Attention and a feed-forward part, each with a residual connection or without."""
+        """Attention and a feed-forward part, each with or without a residual connection."""
 
         def __init__(
             self, attention: Any, ffn: Any, attention_residual: bool, ffn_residual: bool, mask: Any
@@ -53,7 +55,7 @@ def _classes(torch: Any) -> dict[str, Any]:
             return z
 
     class ExportedTransformer(torch.nn.Module):  # type: ignore[misc]
-        """Embedding with positions, blocks, and the read-out of one token."""
+        """An embedding with positions, blocks, and the readout of one token."""
 
         def __init__(
             self, embedding: Any, positions: Any, blocks: list[Any], readout: Any, token: int
@@ -70,7 +72,7 @@ def _classes(torch: Any) -> dict[str, Any]:
             for block in self.blocks:
                 z = block(z)
             y = self.readout(z[:, self.readout_token])
-            # Of an empty batch no size can be guessed.
+            # An explicit shape is necessary: -1 is ambiguous for an empty batch.
             return y.reshape(x.shape[:-1] + y.shape[-1:])
 
     classes = {"ExportedBlock": ExportedBlock, "ExportedTransformer": ExportedTransformer}
@@ -84,21 +86,24 @@ def token_module(model: TokenTransformer, dtype: Any = "float64") -> Any:
 
     Args:
         model: The transformer.
-        dtype: The type of all numbers: `float64` or `float32`, as a word or a `torch.dtype`.
+        dtype: The type of all weights, `float64` or `float32`: its name or the `torch.dtype`.
 
     Raises:
         MissingExtraError: If torch is not installed.
-        ArgumentError: If tokens are not embedded by one matrix, as those of a compiled network are,
-            or a weight is beyond the range of `dtype`.
+        ArgumentError: If the embedding matrix differs between tokens (in a compiled network it does
+            not), or if a weight is outside the range of `dtype`.
     """
     name = choice("dtype", str(dtype).removeprefix("torch."), DTYPES)
     if (model.embedding_weight != model.embedding_weight[:, :1]).any():
-        raise ArgumentError("`model` must embed the input by the same matrix in every token.")
+        raise ArgumentError("`model` must have the same embedding matrix for every token.")
     module = _module(load_torch(), model)
     if name == "float32":
         largest = max(float(np.abs(array).max(initial=0.0)) for array in model.arrays)
         if not largest <= float(np.finfo(np.float32).max):
-            raise ArgumentError(f"`dtype` must hold every weight; {largest} is beyond float32.")
+            raise ArgumentError(
+                f"`dtype` must represent every weight, but {largest} is outside the range of "
+                "float32. Use float64."
+            )
         module = module.float()
     return module
 
@@ -118,24 +123,24 @@ def _module(torch: Any, model: TokenTransformer) -> Any:
         blocks.append(
             ExportedBlock(attention, ffn, block.attention_residual, block.ffn_residual, mask)
         )
-    shared = _padded(model.embedding_weight[:, 0], (model.dim_in, width))
+    shared = _pad(model.embedding_weight[:, 0], (model.dim_in, width))
     embedding = linear_module(torch, shared, np.zeros(width))
-    positions = torch.from_numpy(_padded(model.embedding_bias, (model.n_tokens, width)))
-    weight = _padded(model.readout.weight, (width, model.dim_out))
+    positions = torch.from_numpy(_pad(model.embedding_bias, (model.n_tokens, width)))
+    weight = _pad(model.readout.weight, (width, model.dim_out))
     readout = linear_module(torch, weight, model.readout.bias)
     return ExportedTransformer(embedding, positions, blocks, readout, model.readout_token).eval()
 
 
 def _ffn(torch: Any, ffn: FeedForward, width: int) -> Any:
-    """Linear, ReLU, Linear on padded tokens."""
-    w_in, w_out = _padded(ffn.w_in, (width, ffn.d_ff)), _padded(ffn.w_out, (ffn.d_ff, width))
+    """Return a feed-forward part on padded tokens: Linear, ReLU, Linear."""
+    w_in, w_out = _pad(ffn.w_in, (width, ffn.d_ff)), _pad(ffn.w_out, (ffn.d_ff, width))
     before = linear_module(torch, w_in, np.asarray(ffn.b_in))
-    after = linear_module(torch, w_out, _padded(np.asarray(ffn.b_out), (width,)))
+    after = linear_module(torch, w_out, _pad(np.asarray(ffn.b_out), (width,)))
     return torch.nn.Sequential(before, torch.nn.ReLU(), after)
 
 
 def _attention(torch: Any, block: TokenBlock, n_heads: int, size: int) -> Any:
-    """The heads of a block as one `MultiheadAttention`."""
+    """Return the heads of a block as one `MultiheadAttention`."""
     width = n_heads * size
     projections, biases = np.zeros((3, width, width)), np.zeros(3 * width)
     output = np.zeros((width, width))
@@ -158,7 +163,7 @@ def _attention(torch: Any, block: TokenBlock, n_heads: int, size: int) -> Any:
     return attention
 
 
-def _padded(array: FloatArray, shape: tuple[int, ...]) -> FloatArray:
+def _pad(array: FloatArray, shape: tuple[int, ...]) -> FloatArray:
     result = np.zeros(shape)
     result[tuple(slice(n) for n in array.shape)] = array
     return result

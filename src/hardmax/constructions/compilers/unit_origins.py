@@ -1,11 +1,11 @@
-r"""Where the units of a compiled function stand: each is evaluated from its own point of the plane.
+r"""Origins of the units of a compiled function: each unit is evaluated from its own point.
 
-A steep unit that matters close to a point $o$ only has large numbers that cancel. Tokens therefore
-start with $x - o_1, \dots, x - o_m$ side by side in place of $x$, the same on every token, and each
-unit reads the difference that is its own: $\langle a, x\rangle + b$ is evaluated as
-$\langle a, x - o\rangle + (b + \langle a, o\rangle)$. Origins are float32 numbers, and the
-difference of two float32 numbers within a factor of 2 is one, so close to its origin a piece loses
-$u|a||x - o|$ to rounding, however steep it is and wherever it stands.
+A steep unit that matters only close to a point $o$ has large terms that cancel. Every token
+therefore starts with the differences $x - o_1, \dots, x - o_m$ side by side instead of $x$, and
+each unit reads one of the differences: $\langle a, x\rangle + b$ is evaluated as
+$\langle a, x - o\rangle + (b + \langle a, o\rangle)$. Origins are float32 numbers. The difference
+of two float32 numbers within a factor of 2 of each other is a float32 number, so close to its
+origin the rounding error of a piece is $u|a||x - o|$, regardless of its slope and its origin.
 """
 
 from dataclasses import dataclass
@@ -20,11 +20,11 @@ from hardmax.typing import FloatArray, IntArray
 
 @dataclass(frozen=True, eq=False)
 class UnitOrigins:
-    """Points the first layer is evaluated from, and which of them every unit has.
+    """The origins of the units of the first layer.
 
     Attributes:
-        points: Float32 numbers, shape `(n_origins, dim_in)`.
-        units: The point of each unit of the first layer, shape `(n_units,)`.
+        points: The distinct origins, float32 numbers, shape `(n_origins, dim_in)`.
+        units: The index of each unit's origin, shape `(n_units,)`.
 
     Examples:
         >>> UnitOrigins([[0.5]], [0, 0]).units.tolist()
@@ -32,7 +32,8 @@ class UnitOrigins:
         >>> UnitOrigins([[0.1]], [0])
         Traceback (most recent call last):
             ...
-        hardmax.errors.ArgumentError: `points` must be float32 numbers; one is not.
+        hardmax.errors.ArgumentError: `points` must be exactly representable in float32; at least
+        one coordinate is not.
     """
 
     points: FloatArray
@@ -45,7 +46,10 @@ class UnitOrigins:
         points = float32_points(self.points)
         units = Sizes().ints("units", self.units, ("n_units",))
         if not ((units >= 0) & (units < len(points))).all():
-            raise ArgumentError(f"`units` must be from 0 to {len(points) - 1}; one is not.")
+            raise ArgumentError(
+                f"`units` must contain indices from 0 to {len(points) - 1}; got indices from "
+                f"{units.min()} to {units.max()}."
+            )
         frozen = units.copy()
         frozen.setflags(write=False)
         object.__setattr__(self, "points", points)
@@ -53,10 +57,12 @@ class UnitOrigins:
 
 
 def float32_points(points: FloatArray) -> FloatArray:
-    """Check that origins are float32 numbers, and own them: shape `(n_origins, dim_in)`."""
+    """Return a read-only copy of the origins, which must be float32: `(n_origins, dim_in)`."""
     read = Sizes().floats("points", points, ("n_origins", "dim_in"))
     with np.errstate(over="ignore", under="ignore"):
         narrow = read.astype(np.float32).astype(np.float64)
     if not np.array_equal(narrow, read):
-        raise ArgumentError("`points` must be float32 numbers; one is not.")
+        raise ArgumentError(
+            "`points` must be exactly representable in float32; at least one coordinate is not."
+        )
     return owned(read)

@@ -66,7 +66,7 @@ class LocalNetwork:
         last = AffineMap(weight[kept], self.last.bias)
         layers, plans = [], []
         for layer, plan in zip(self.layers[::-1], self.plans[::-1], strict=True):
-            part = layer.selected(kept)
+            part = layer.select_units(kept)
             plans.append(replace(plan, floors=plan.floors[kept]))
             if len(plans) < len(self.layers):
                 # One unit at least must be left.

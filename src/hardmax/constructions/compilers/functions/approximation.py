@@ -1,26 +1,26 @@
-r"""Universal approximation made runnable: a continuous function as a transformer.
+r"""Universal approximation in practice: compile a continuous function to a transformer.
 
-Continuous functions on a box are limits of continuous piecewise linear ones, and these are
-transformers. Here the piecewise linear function interpolates on an adaptive mesh; for a smooth
-function the error falls like $n^{-2/d}$ with the number $n$ of pieces.
+Continuous functions on a box are limits of continuous piecewise linear functions, which
+transformers compute. Here the piecewise linear function interpolates on an adaptive mesh. For a
+smooth function, the error decreases like $n^{-2/d}$ with the number $n$ of pieces.
 
 **Adaptive conforming meshes of a box: bisection of longest edges.**
 
-A cube is cut into the $d!$ Kuhn simplices, one for each order of the coordinates. A simplex is
-refined by halving its longest edge, together with *every* simplex around that edge; where one of
-these has a longer edge, that one is halved first [Riv84]. The mesh stays face to face, and because
-each step is a stellar subdivision, it stays regular: the convex differences of such meshes need no
-new pieces. Lengths are relative to the sides of the box and ties go by the numbers of the vertices,
-so all simplices around an edge agree which of their edges is longest.
+A cube is divided into the $d!$ Kuhn simplices, one for each order of the coordinates. A simplex is
+refined by halving its longest edge, together with *every* simplex around that edge; if one of these
+has a longer edge, that edge is halved first [Riv84]. The mesh stays face to face. Because each step
+is a stellar subdivision, it also stays regular, so that its convex differences need no new pieces.
+Lengths are relative to the sides of the box, and ties are broken by the numbers of the vertices, so
+all simplices around an edge agree on which of their edges is longest.
 
-**Points spread over a box, so that no narrow feature of a function hides in a large simplex.**
+**Probes: points spread over the box, so that large simplices hide no narrow feature.**
 
-A mesh that is refined where samples show an error must see the error first. Samples at a few places
-of each simplex miss a peak between them, and then nothing is refined there, ever. Probes are
-evaluated once, before the mesh exists, and every simplex is judged by those inside it as well: what
-is wider than about $n^{-1/d}$ of the box is seen.
+A mesh can only be refined where samples show an error. Samples at a few places of each simplex may
+miss a peak between them, and the mesh would then never be refined there. Probes are evaluated once,
+before the mesh exists, and the error of a simplex is also measured at the probes in it. This
+detects every feature wider than about $n^{-1/d}$ of the box, where $n$ is the number of probes.
 
-**How far a function is from its interpolant on a mesh: measured, and bounded.**
+**The distance between a function and its interpolant: measured, and bounded.**
 
 Let $x = \sum_i b_i v_i$ lie in a simplex whose smallest enclosing ball has radius $r$ and centre
 $c$. Then $\sum_i b_i |v_i - x|^2 = \sum_i b_i |v_i - c|^2 - |x - c|^2 \le r^2$. A Taylor expansion
@@ -28,16 +28,16 @@ at $x$ bounds the error of linear interpolation by $\tfrac{M}{2} r^2$ where the 
 most $M$, and the triangle inequality by $L r$ where $f$ has the Lipschitz constant $L$ [Wal98].
 By Jung's theorem $r^2 \le \frac{d}{2(d+1)} \mathrm{diam}^2$.
 
-**Jumps of a function that is given by its values: found by bisection, down to the floats.**
+**Jumps of a function given by its values: found by bisection, down to neighbouring floats.**
 
-Take two points and halve the segment between them again and again, always keeping the half across
-which the values change least as expected: not by as much as they did, for its length, across the
-half given up before. If the function is continuous, the unexpected change tends to 0 with the
-length, like its modulus of continuity; at a jump it does not. When the ends are neighbouring floats
-nothing more can be known, and the function jumps, as far as floats can tell, if that change is then
-still about as large as it was $2^{20}$ times further apart.
+Halve the segment between two points repeatedly, and always keep the half with the larger unexpected
+change of the values. The expected change is the change, relative to length, across the half that
+was discarded in the previous step. If the function is continuous, the unexpected change tends to 0
+with the length, like the modulus of continuity; at a jump it does not. When the ends are
+neighbouring floats, nothing more can be known. The function is considered to jump if the unexpected
+change is then still about as large as when the ends were $2^{20}$ times further apart.
 
-This finds jumps that samples see on both sides. It proves nothing about a function without any.
+This finds jumps that have samples on both sides. It does not prove that a function is continuous.
 """
 
 from collections.abc import Callable
@@ -66,15 +66,15 @@ _MANY_FLOATS = 2.0**12
 Edge = tuple[int, int]
 
 Indicator = Callable[[FloatArray], FloatArray]
-"""Errors of simplices, given their corners `(n_simplices, dim + 1, dim)`."""
+"""A function that returns errors of simplices from their corners `(n_simplices, dim + 1, dim)`."""
 
 
 class BisectionMesh:
     """A growing mesh of a box.
 
     Attributes:
-        points: The vertices so far.
-        simplices: The simplices that are in the mesh, by number.
+        points: The vertices created so far.
+        simplices: The simplices of the current mesh, by number.
     """
 
     def __init__(self, box: Box) -> None:
@@ -98,7 +98,7 @@ class BisectionMesh:
         return np.array([[self.points[v] for v in self.simplices[k]] for k in numbers])
 
     def terminal_edge(self, simplex: int) -> Edge:
-        """Follow longest edges from a simplex to one that is longest for all simplices around."""
+        """Follow longest edges from a simplex to an edge that is longest in all simplices at it."""
         edge = self._longest[simplex]
         while True:
             longer = max((self._longest[k] for k in self._around[edge]), key=self._length)
@@ -107,11 +107,11 @@ class BisectionMesh:
             edge = longer
 
     def n_around(self, edge: Edge) -> int:
-        """Count the simplices around an edge."""
+        """Return the number of simplices around an edge."""
         return len(self._around[edge])
 
     def can_halve(self, edge: Edge) -> bool:
-        """Say whether an edge is still long compared with the distance of floats around it."""
+        """Return whether an edge is still long compared with the spacing of floats around it."""
         a, b = (self.points[v] for v in edge)
         step = np.abs(a / 2 - b / 2)
         near = np.spacing(np.maximum(np.abs(a), np.abs(b)))
@@ -147,18 +147,18 @@ class BisectionMesh:
         return number
 
     def _length(self, edge: Edge) -> tuple[float, Edge]:
-        # Places are dyadic with few bits: ties are true ties. Where rounding enters at last, it
-        # still enters for all simplices alike.
+        # Places are dyadic with few bits, so ties are exact. If rounding finally occurs, it is the
+        # same for all simplices.
         a, b = edge
         return float(((self._places[a] - self._places[b]) ** 2).sum()), edge
 
 
 def adaptive_mesh(box: Box, n_pieces: int, indicator: Indicator) -> tuple[FloatArray, IntArray]:
-    """Refine where an indicator is largest, as long as the mesh has at most `n_pieces` simplices.
+    """Refine a mesh where an indicator is largest, up to `n_pieces` simplices.
 
     Args:
         box: The box to cover.
-        n_pieces: At least the factorial of the dimension.
+        n_pieces: The maximum number of simplices, at least the factorial of the dimension.
         indicator: The error of each simplex.
 
     Returns:
@@ -191,11 +191,11 @@ _N_PROBES = 4096
 _AT_ONCE = 64
 _INSIDE = -(2.0**-30)
 _NOTHING = 2.0**-40
-"""Errors below this fraction of the largest value are taken for rounding."""
+"""Errors below this fraction of the largest value are attributed to rounding."""
 
 
 _IGNORE_FLOAT_ERRORS = np.errstate(all="ignore")
-"""For differences of values near the largest float: they only say where to cut, or are infinite."""
+"""For differences of values near the largest float, which only guide the refinement."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -204,8 +204,8 @@ class Probes:
 
     Attributes:
         box: The box.
-        places: The points, relative to the box: from 0 to 1, shape `(n_probes, dim)`.
-        values: The function there, shape `(n_probes, dim_out)`.
+        places: The points relative to the box, from 0 to 1, shape `(n_probes, dim)`.
+        values: The values of the function at the points, shape `(n_probes, dim_out)`.
     """
 
     box: Box
@@ -214,10 +214,10 @@ class Probes:
 
     @classmethod
     def of(cls, f: Callable[[FloatArray], FloatArray], box: Box) -> "Probes":
-        r"""Evaluate a function at evenly spread points that no bisection of the box meets.
+        r"""Evaluate a function at evenly spread points that are not vertices of any bisection.
 
-        They are $\{k\alpha_i + \frac12\}$, $\alpha_i = g^{-i}$ with the root $g > 1$ of $g^{d+1} =
-        g + 1$: the golden ratio if $d = 1$.
+        The points are the fractional parts $\{k\alpha_i + \frac12\}$ with $\alpha_i = g^{-i}$,
+        where $g > 1$ is the root of $g^{d+1} = g + 1$ (the golden ratio if $d = 1$).
 
         Examples:
             >>> probes = Probes.of(lambda x: x[:, :1] ** 2, Box([2.0], [4.0]))
@@ -233,15 +233,15 @@ class Probes:
 
     @_IGNORE_FLOAT_ERRORS
     def errors(self, corners: FloatArray, at_corners: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the largest error of interpolation at the probes in each simplex, and where.
+        """Return the largest error of interpolation at the probes in each simplex, and its probe.
 
         Args:
             corners: The simplices, shape `(n, dim + 1, dim)`.
-            at_corners: The function there, shape `(n, dim + 1, dim_out)`.
+            at_corners: The values of the function at the corners, shape `(n, dim + 1, dim_out)`.
 
         Returns:
-            The errors, shape `(n,)`, 0 where there is no probe or no more than rounding; and the
-            barycentric coordinates of the worst probes, shape `(n, dim + 1)`.
+            The errors, shape `(n,)`, which are 0 if the simplex has no probe or the error is due to
+            rounding; and the barycentric coordinates of the worst probes, shape `(n, dim + 1)`.
         """
         worst, where = np.zeros(len(corners)), np.zeros(corners.shape[:2])
         for start in range(0, len(corners), _AT_ONCE):
@@ -257,7 +257,7 @@ class Probes:
         return worst, where / where.sum(axis=1, keepdims=True)
 
     def _weights(self, corners: FloatArray) -> FloatArray:
-        """The barycentric coordinates of all probes in simplices: `(n, n_probes, dim + 1)`."""
+        """Return the barycentric coordinates of all probes: shape `(n, n_probes, dim + 1)`."""
         side = self.box.high - self.box.low
         relative = (corners - self.box.low) / side
         frames = np.linalg.inv(relative[:, 1:] - relative[:, :1])
@@ -266,7 +266,7 @@ class Probes:
 
 
 Sampled = Callable[[FloatArray], FloatArray]
-"""A function that was checked: `(n_points, dim)` to `(n_points, dim_out)`, finite."""
+"""A checked function from `(n_points, dim)` to finite values `(n_points, dim_out)`."""
 
 _LATTICE = {1: 32, 2: 8, 3: 6}
 _COARSE = {1: 4, 2: 4, 3: 4}
@@ -276,18 +276,18 @@ _N_STEPS = 60
 
 
 def checked_function(f: Any, dim: int) -> Sampled:
-    """Wrap a callable so that whatever it returns is checked.
+    """Wrap a function so that its return values are checked.
 
-    A function of one number, such as `math.sin`, is taken too, if `dim` is 1: it is called for one
-    point after another.
+    If `dim` is 1, a function of a single number, such as `math.sin`, is accepted too. It is then
+    called for each point separately.
 
     Raises:
-        DtypeError: If it is not callable, or does not return real numbers.
-        ArgumentError: When called, if it takes no arrays, or returns another number of values than
-            points, or a value that is not finite; the message names the point.
+        DtypeError: If `f` is not callable, or does not return real numbers.
+        ArgumentError: When the result is called, if `f` does not accept arrays, returns the wrong
+            number of values, or returns a value that is not finite. The message states the point.
     """
     if not callable(f):
-        raise DtypeError(f"`f` must be a function of arrays of points; got {type(f).__name__}.")
+        raise DtypeError(f"`f` must be a function of an array of points; got {type(f).__name__}.")
     evaluate = _evaluation(f, dim)
 
     def sampled(points: FloatArray) -> FloatArray:
@@ -312,37 +312,37 @@ def checked_function(f: Any, dim: int) -> Sampled:
 
 
 def _evaluation(f: Any, dim: int) -> Callable[[FloatArray], Any]:
-    """Call a function with arrays, or for one number after another once arrays have failed."""
+    """Return a function that passes arrays to `f` or, after arrays have failed, single numbers."""
     takes_numbers = False
 
-    def by_numbers(points: FloatArray) -> Any:
+    def evaluate_each(points: FloatArray) -> Any:
         return [f(float(x)) for x in points[:, 0]]
 
     def evaluate(points: FloatArray) -> Any:
         nonlocal takes_numbers
         if takes_numbers:
-            return by_numbers(points)
+            return evaluate_each(points)
         try:
             return f(points)
         except (TypeError, ValueError) as error:
             failure = error
         try:
             if dim == 1:
-                values = by_numbers(points)
+                values = evaluate_each(points)
                 takes_numbers = True
                 return values
         except (TypeError, ValueError, IndexError):
             pass
         raise ArgumentError(
-            f"`f` must take an array of points, shape (n_points, {dim}); called with one it raised "
-            f"{type(failure).__name__}: {failure!s:.120}"
+            f"`f` must accept an array of points of shape (n_points, {dim}); called with such an "
+            f"array, it raised {type(failure).__name__}: {failure!s:.120}"
         ) from failure
 
     return evaluate
 
 
 def sampled_worst(f: Sampled, corners: FloatArray, probes: Probes) -> FloatArray:
-    """Return the point of each simplex where interpolation errs most, among samples: `(n, dim)`."""
+    """Return the sample in each simplex with the largest interpolation error: `(n, dim)`."""
     weights = lattice(corners.shape[2], _COARSE[corners.shape[2]])
     errors = _errors(f, corners, weights)
     seen, where = probes.errors(corners, _at_corners(f, corners))
@@ -351,7 +351,7 @@ def sampled_worst(f: Sampled, corners: FloatArray, probes: Probes) -> FloatArray
 
 
 def lattice(dim: int, order: int) -> FloatArray:
-    """Return the barycentric coordinates with denominators `order`: `(n, dim + 1)`.
+    """Return all barycentric coordinates with denominator `order`: shape `(n, dim + 1)`.
 
     Examples:
         >>> lattice(1, 2).tolist()
@@ -364,7 +364,7 @@ def lattice(dim: int, order: int) -> FloatArray:
 
 @_IGNORE_FLOAT_ERRORS
 def indicated_errors(f: Sampled, corners: FloatArray, probes: Probes | None = None) -> FloatArray:
-    """Sample the error of interpolation on simplices `(n, dim + 1, dim)`, coarsely: `(n,)`."""
+    """Return coarsely sampled interpolation errors `(n,)` on simplices `(n, dim + 1, dim)`."""
     weights = lattice(corners.shape[2], _COARSE[corners.shape[2]])
     errors = np.asarray(_errors(f, corners, weights).max(axis=1))
     if probes is None:
@@ -373,18 +373,18 @@ def indicated_errors(f: Sampled, corners: FloatArray, probes: Probes | None = No
 
 
 @_IGNORE_FLOAT_ERRORS
-def measured_error(
+def measure_error(
     f: Sampled, corners: FloatArray, probes: Probes | None = None
 ) -> tuple[float, FloatArray]:
-    """Look for the largest error of interpolation: on a lattice, and from its worst points on.
+    """Search for the largest interpolation error, on a lattice and by local search from it.
 
     Args:
         f: The function.
         corners: All simplices, shape `(n, dim + 1, dim)`.
-        probes: Points spread over all of them, which count as well.
+        probes: Further points to search, spread over all simplices.
 
     Returns:
-        The largest error found (a lower bound on the supremum) and where it is.
+        The largest error found (a lower bound on the supremum) and its point.
     """
     dim = corners.shape[2]
     weights = lattice(dim, _LATTICE[dim])
@@ -394,7 +394,7 @@ def measured_error(
         seen, where = probes.errors(corners, _at_corners(f, corners))
         starts = np.where((seen > reached)[:, None], where, starts)
         reached = np.maximum(reached, seen)
-    # One start in each simplex: several in one would climb the same hill.
+    # One start in each simplex; several starts in one simplex would lead to the same maximum.
     simplex = np.argsort(reached)[-_N_SEARCHES:]
     own, best = corners[simplex], starts[simplex]
     at_corners = _at_corners(f, own)
@@ -405,7 +405,7 @@ def measured_error(
     edges = (targets[:, None] - targets)[~np.eye(dim + 1, dtype=bool)]
     steps = np.full(len(own), 1.0 / _LATTICE[dim])
     for _ in range(_N_STEPS):
-        # Towards each corner, away from it, and along each edge, as far as the simplex goes.
+        # Move towards each corner, away from it, and along each edge, within the simplex.
         towards = targets - best[:, None, :]
         along = np.broadcast_to(edges, (len(best), *edges.shape))
         move = steps[:, None, None] * np.concatenate([towards, -towards, along], axis=1)
@@ -426,14 +426,14 @@ def measured_error(
 
 
 def enclosing_radius(corners: FloatArray) -> float:
-    """Bound the radius of the smallest balls around simplices `(n, dim + 1, dim)`, from above."""
+    """Return an upper bound on the radius of the smallest enclosing ball of any simplex."""
     dim = corners.shape[2]
     scale = float(np.ldexp(1.0, int(np.frexp(np.ptp(corners, axis=(0, 1)).max())[1])))
     pairs = combinations(range(dim + 1), 2)
     squares = max(
         float((((corners[:, i] - corners[:, k]) / scale) ** 2).sum(axis=1).max()) for i, k in pairs
     )
-    # Far more than the few roundings above.
+    # Far more than the error of the few roundings above.
     slack = 1.0 + 2.0**-40
     return float(np.sqrt(squares * dim / (2.0 * (dim + 1.0))) * slack) * scale
 
@@ -451,22 +451,22 @@ def _at_corners(f: Sampled, corners: FloatArray) -> FloatArray:
 
 
 _HALVINGS = 120
-"""More than there are between two floats of the same size; towards 0 there would be 1100."""
+"""More than the halvings between two floats of similar size; towards 0 there could be 1100."""
 _SMALLEST = 2.0**-16
-"""Jumps below this fraction of the range of values are passed over: functions that are evaluated
-in float32 have many of about $2^{-24}$."""
+"""Jumps below this fraction of the range of values are ignored, because functions evaluated in
+float32 have many jumps of about $2^{-24}$."""
 _APART, _NEAR, _KEPT = 2.0**20, 2.0**16, 0.75
 
 
 @dataclass(frozen=True, eq=False)
 class Jump:
-    """Two neighbouring points with values far apart.
+    """Two neighbouring points at which the values of a function differ substantially.
 
     Attributes:
         before: One point, shape `(dim,)`.
-        after: The other.
-        value_before: The function there, shape `(dim_out,)`.
-        value_after: The function at `after`.
+        after: The other point, shape `(dim,)`.
+        value_before: The value at `before`, shape `(dim_out,)`.
+        value_after: The value at `after`, shape `(dim_out,)`.
     """
 
     before: FloatArray
@@ -476,19 +476,19 @@ class Jump:
 
     @property
     def size(self) -> float:
-        """How far the values are apart, in the output where that is most."""
+        """The largest difference of the values over all outputs."""
         return float(np.abs(self.value_after - self.value_before).max())
 
 
 def find_jump(
     f: Callable[[FloatArray], FloatArray], starts: FloatArray, ends: FloatArray
 ) -> Jump | None:
-    """Return the largest jump that bisection finds on segments; None if there is none.
+    """Return the largest jump that bisection finds on segments; None if it finds none.
 
     Args:
-        f: The function, `(n_points, dim)` to `(n_points, dim_out)`.
+        f: The function, from `(n_points, dim)` to `(n_points, dim_out)`.
         starts: One end of each segment, shape `(n_segments, dim)`.
-        ends: The other end.
+        ends: The other end of each segment, same shape.
 
     Examples:
         >>> step = find_jump(lambda x: np.floor(x), np.array([[0.25]]), np.array([[1.75]]))
@@ -508,7 +508,7 @@ def _largest_jump(
     values = [f(low * (1.0 - t) + high * t) for t in (0.0, 0.25, 0.5, 0.75, 1.0)]
     least = _SMALLEST * float(np.ptp(np.concatenate(values), axis=0).max())
     at_low, at_high = values[0], values[-1]
-    # What a quarter changes by, but for one that has a jump: twice that is a half, and so on.
+    # The typical change over a quarter of the segment, unaffected by one quarter with a jump.
     expected = 4.0 * np.median(np.diff(values, axis=0), axis=0)
     lengths = [np.abs(high - low).max(axis=1)]
     drops = [np.abs(np.diff(values, axis=0) - expected / 4.0).max(axis=(0, 2))]
@@ -537,11 +537,11 @@ def _largest_jump(
 
 
 def mesh_segments(corners: FloatArray, inside: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return segments of a mesh: its edges in four parts each, and from points to the corners.
+    """Return segments of a mesh: the quarters of its edges, and segments from points to corners.
 
     Args:
         corners: The simplices, shape `(n, dim + 1, dim)`.
-        inside: A point in each of them, shape `(n, dim)`.
+        inside: A point in each simplex, shape `(n, dim)`.
     """
     n_corners = corners.shape[1]
     starts, ends = [], []
@@ -556,11 +556,11 @@ def mesh_segments(corners: FloatArray, inside: FloatArray) -> tuple[FloatArray, 
 
 
 def line_segments(places: FloatArray, knots: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return the segments between neighbouring places on a line, and from knots to those around.
+    """Return the segments between neighbouring points on a line, and from knots to neighbours.
 
     Args:
-        places: Shape `(n_places,)`.
-        knots: Shape `(n_knots,)`.
+        places: The points, shape `(n_places,)`.
+        knots: The knots, shape `(n_knots,)`.
     """
     ordered = np.unique(places)
     position = np.clip(np.searchsorted(ordered, knots), 1, len(ordered) - 1)
@@ -571,10 +571,10 @@ def line_segments(places: FloatArray, knots: FloatArray) -> tuple[FloatArray, Fl
 
 
 def _is_jump(lengths: list[FloatArray], drops: list[FloatArray]) -> FloatArray:
-    """Whether segments that came to their end kept what they changed by on the last of the way."""
+    """Return whether segments that reached neighbouring floats kept their unexpected change."""
     past, length = np.array(drops), np.array(lengths)
     far = length >= _APART * length[-1]
-    # The last step at which the ends were still far apart; the first one of a short way.
+    # The last step at which the ends were still far apart; for few steps, the first.
     step = np.where(far.any(axis=0), len(far) - 1 - far[::-1].argmax(axis=0), 0)
     columns = np.arange(past.shape[1])
     long_enough = length[0] >= _NEAR * length[-1]
@@ -583,28 +583,30 @@ def _is_jump(lengths: list[FloatArray], drops: list[FloatArray]) -> FloatArray:
 
 
 MOST_PIECES = 2_000
-"""The transformer has a token for each piece, and its size grows with their square."""
+"""Maximum number of pieces. The transformer has one token per piece, and its size grows with the
+square of the number of pieces."""
 
 _MOST_DIM = 3
 _UNCERTAIN = 2.0**-40
-"""What rounding may add to a measured error, in parts of the largest value."""
+"""Possible contribution of rounding to a measured error, as a fraction of the largest value."""
 
 
 @dataclass(frozen=True, eq=False)
 class Approximation:
-    r"""A continuous function, its interpolant, and the transformer that computes the interpolant.
+    r"""A transformer that approximates a continuous function, with its interpolant and errors.
 
     Attributes:
-        interpolant: The piecewise linear function between them.
-        compiled: The transformer, within `compiled.certified_error` of the interpolant.
-        n_pieces: How many simplices the mesh has.
-        measured_error: The largest difference of function and interpolant that was *found*, on a
-            lattice in every simplex, at 4096 points spread over the box, and by local search: a
-            lower bound on the supremum, not a proof.
-        worst_point: Where it was found, shape `(dim,)`.
-        certified_error: A bound on $|T(x) - f(x)|$ on the whole box, transformer included, proved
-            from the Lipschitz constant or the second derivatives the caller vouches for; None if
-            neither was given.
+        interpolant: The piecewise linear function that interpolates the given function.
+        compiled: The transformer, which differs from the interpolant by at most
+            `compiled.certified_error`.
+        n_pieces: The number of simplices of the mesh.
+        measured_error: The largest difference between function and interpolant that was *found*: on
+            a lattice in every simplex, at 4096 points spread over the box, and by local search. It
+            is a lower bound on the supremum, not an upper bound.
+        worst_point: The point of the measured error, shape `(dim,)`.
+        certified_error: A bound on $|T(x) - f(x)|$ for the transformer $T$ on the whole box, proven
+            under the assumption that the `lipschitz` or `second_derivative` passed by the caller is
+            correct; None if neither was passed.
 
     Examples:
         >>> from hardmax import Box
@@ -643,32 +645,34 @@ def approximate(
 ) -> Approximation:
     r"""Approximate a continuous function by a transformer.
 
-    The mesh starts with the $d!$ simplices of a cube and halves longest edges where the sampled
-    error of interpolation is largest: in every simplex, and at 4096 points spread over the box, so
-    that a narrow peak is found even if the function is flat everywhere else. No continuous function
-    is near one that jumps, so a jump that samples see on both sides (of at least $2^{-16}$ of the
-    range of values) is refused; `jumps.find_jump` says how it is told from a steep slope.
+    The mesh starts with the $d!$ simplices of a cube. The function repeatedly halves longest edges
+    where the sampled interpolation error is largest. It samples every simplex and 4096 points
+    spread over the box, so that a narrow peak is found even if `f` is flat everywhere else.
+
+    A discontinuous function cannot be approximated by continuous functions. Therefore, a jump that
+    has samples on both sides, and is at least $2^{-16}$ of the range of values, raises an error.
 
     Args:
-        f: A function of arrays: points of shape `(n_points, dim)` to values of shape `(n_points,)`
-            or `(n_points, dim_out)`. Its values are taken as they come. In one dimension a function
-            of one number will do, such as `math.sin`.
-        box: The box, in 1, 2 or 3 dimensions.
-        n_pieces: How many simplices the mesh may have, from $d!$ to 2000.
-        epsilon: None for a hard transformer; otherwise the soft one stays within `epsilon` of the
-            interpolant.
+        f: A function that maps an array of points, of shape `(n_points, dim)`, to values of shape
+            `(n_points,)` or `(n_points, dim_out)`. In dimension 1, a function of a single number,
+            such as `math.sin`, is accepted too.
+        box: The box, of dimension 1, 2 or 3: a `Box`, or its text.
+        n_pieces: The maximum number of simplices of the mesh, from $d!$ to 2000.
+        epsilon: None for a hard transformer. A positive number for a soft transformer, which
+            differs from the interpolant by at most `epsilon`.
         lipschitz: A Lipschitz constant $L$ of every output in the Euclidean norm, if known.
         second_derivative: A bound $M$ on the norm of the Hessian of every output, if known.
 
     Returns:
-        The transformer with what is known about its error: with the radius $r$ of the largest
-        simplex, the interpolant is within $L r$ and within $\tfrac12 M r^2$.
+        The transformer and its errors. If $r$ is the radius of the smallest ball around the largest
+        simplex, the interpolant differs from `f` by at most $L r$ and at most $\tfrac12 M r^2$.
 
     Raises:
-        DiscontinuityError: If `f` jumps; the message names the place and both values.
-        ArgumentError: If the dimension or the number of pieces is out of range, or `f` returns
-            something else than finite values, one row for each point, or differs from its
-            interpolant by more than `lipschitz` or `second_derivative` allow.
+        DiscontinuityError: If `f` jumps. The message states the point and both values.
+        DtypeError: If `f` is not callable or does not return real numbers.
+        ArgumentError: If the dimension or the number of pieces is out of range; if `f` does not
+            return one row of finite values for each point; or if `f` differs from its interpolant
+            by more than `lipschitz` or `second_derivative` allows.
 
     Examples:
         >>> import numpy as np
@@ -685,14 +689,14 @@ def approximate(
     dim = given.dim if isinstance(given, Box) else 0
     box = read_box(given, dim)
     if dim > _MOST_DIM:
-        raise ArgumentError(f"`box` must have at most {_MOST_DIM} dimensions; got {dim}.")
+        raise ArgumentError(f"`box` must have dimension at most {_MOST_DIM}; got {dim}.")
     with np.errstate(over="ignore"):
         sides = box.high - box.low
     if not ((sides >= _LEAST_SIDE) & (sides <= _LARGEST_SIDE)).all():
         raise ArgumentError(
-            "`box` must have sides between 2^-1000 and 2^1000, so that it can be cut up in "
-            f"float64; got sides from {sides.min():.3g} to {sides.max():.3g}. Scale the input of "
-            "`f`."
+            "The sides of `box` must be between 2^-1000 and 2^1000, so that it can be subdivided "
+            f"in float64; got sides from {sides.min():.3g} to {sides.max():.3g}. Rescale the "
+            "input of `f`."
         )
     limit = integer("n_pieces", n_pieces, at_least=factorial(dim), at_most=MOST_PIECES)
     constants = [
@@ -706,7 +710,7 @@ def approximate(
     values = sampled(vertices)
     interpolant = Knots(vertices[:, 0], values) if dim == 1 else Mesh(vertices, simplices, values)
     compiled = compile_cpwl(interpolant, box, epsilon)
-    found, where = measured_error(sampled, vertices[simplices], probes)
+    found, where = measure_error(sampled, vertices[simplices], probes)
     radius = enclosing_radius(vertices[simplices])
     allowed = {
         "lipschitz": None if constants[0] is None else constants[0] * radius,
@@ -716,15 +720,15 @@ def approximate(
     for name, bound in bounds.items():
         if found > bound + _UNCERTAIN * float(np.abs(values).max()):
             raise ArgumentError(
-                f"`{name}` must hold for `f`; it allows an error of {bound:.6g} on the mesh, and "
-                f"at {where.tolist()} the error is {found:.6g}."
+                f"`{name}` is too small for `f`: it allows an error of at most {bound:.6g} on the "
+                f"mesh, but the error at {where.tolist()} is {found:.6g}."
             )
     certified = (min(bounds.values()) + compiled.certified_error) * SMALL_RAISE if bounds else None
     return Approximation(interpolant, compiled, len(simplices), found, where, certified)
 
 
 def _refuse_jumps(f: Sampled, corners: FloatArray, probes: Probes) -> None:
-    """Raise if a function jumps between points that were sampled."""
+    """Raise an error if a function jumps between sampled points."""
     segments = mesh_segments(corners, sampled_worst(f, corners, probes))
     if corners.shape[2] == 1:
         box = probes.box

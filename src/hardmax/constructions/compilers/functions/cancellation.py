@@ -1,11 +1,11 @@
-r"""How much larger than a function the maxima are whose difference it is.
+r"""Estimate the cancellation in a difference of maxima, relative to the size of the function.
 
-Float32 loses $u = 2^{-24}$ of the numbers that are compared and subtracted, not of the function.
-With each piece evaluated from a point $o$ of its cell (`token_origins`) these are its products
-$a_k(x_k - o_k)$, large on cells that are long, thin and oblique, and its height. What is lost is
-close to $8(d + 1)u$ times $\sum_i |w_i| \max(|u_i|, \frac12 \sum_k |a_k (x_k - o_k)|)$, the size of
-the units as they count: the bound of `float32_errors` on meshes and knots is between 0.4 and 2.7
-times that.
+The float32 error is $u = 2^{-24}$ relative to the numbers that are compared and subtracted, not
+relative to the function. If each piece is evaluated from a point $o$ of its cell (`token_origins`),
+these numbers are the products $a_k(x_k - o_k)$, which are large on cells that are long, thin and
+oblique, and the value of the piece. The error is close to $8(d + 1)u$ times
+$\sum_i |w_i| \max(|u_i|, \frac12 \sum_k |a_k (x_k - o_k)|)$, the weighted size of the units. On
+meshes and knots, the bound of `float32_errors` is between 0.4 and 2.7 times this estimate.
 """
 
 import numpy as np
@@ -17,18 +17,19 @@ from hardmax.constructions.compilers.piece_layers import PieceLayer, piece_layer
 from hardmax.typing import FloatArray
 
 _PROMISE = 1e-4
-"""What float32 may lose of the function's size."""
+"""Acceptable float32 error relative to the size of the function."""
 _TIE = 2.0**-40
 _AT_ONCE = 2**22
 
 
 def cancels(form: MaxoutForm, f: Mesh | Knots) -> bool:
-    r"""Say whether float32 would lose more than $10^{-4}$ of a function to the units of its form.
+    r"""Return whether the float32 error of a form would exceed $10^{-4}$ of the function.
+
+    Each output is compared with its own size.
 
     Args:
-        form: The function as a network of one hidden layer.
-        f: The function; its vertices are where the units are largest. Each output is judged by
-            its own size.
+        form: The function as a network with one hidden layer.
+        f: The function. The units are largest at its vertices.
 
     Examples:
         >>> from hardmax import Box
@@ -55,7 +56,7 @@ def cancels(form: MaxoutForm, f: Mesh | Knots) -> bool:
 
 
 def _units_and_sizes(layer: PieceLayer, points: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """The units at points, and the numbers they are made of: both `(n_points, n_units)`."""
+    """Return the units at points, and the size of their terms: both `(n_points, n_units)`."""
     ends = np.abs(layer.slopes) @ np.abs(points).max(axis=0) + np.abs(layer.offsets)
     units, sizes = [], []
     for x in np.array_split(points, 1 + len(points) * len(ends) // _AT_ONCE):

@@ -1,15 +1,15 @@
-r"""Functions of one variable without large numbers that cancel: segment by segment.
+r"""Functions of one variable as sums over their segments, without large terms that cancel.
 
-Two maxima whose difference has steep or many pieces grow far beyond the function, as kinks of one
-sign add up (`knots`). In two layers nothing grows: with knots $t_1 < \dots < t_n$, values $y_k$,
-slopes $m_k$ between them and $r_k = \max(x, t_k)$,
+If a function has steep or many pieces, the two maxima whose difference it is become far larger than
+the function, because kinks of one sign add up (`knots`). With two layers, no term is large: with
+knots $t_1 < \dots < t_n$, values $y_k$, slopes $m_k$ between them and $r_k = \max(x, t_k)$,
 
 $$f(x) = y_n + \sum_{k < n} m_k (r_k - r_{k+1}) + m_- (\min(x, t_1) - t_1) + m_+ (r_n - t_n).$$
 
-Each difference is 0 right of its segment and $t_k - t_{k+1}$ left of it, so no term exceeds what
-the function changes over one segment. The first layer has the $r_k$, the second the differences,
-which must be taken before the slopes are multiplied. A sum of hats (`hats`) is larger, but knots
-need not be float32 numbers for it to be right in float32.
+Each difference is 0 to the right of its segment and $t_k - t_{k+1}$ to the left, so no term exceeds
+the change of the function over one segment. The first layer computes the $r_k$ and the second the
+differences, which must be formed before they are multiplied by the slopes. A sum of hats (`hats`)
+is larger, but it is accurate in float32 even if the knots are not float32 numbers.
 """
 
 import numpy as np
@@ -30,14 +30,16 @@ from hardmax.models.networks import MaxoutNetwork
 
 
 def maxout_from_segments(knots: Knots, box: Box | str) -> MaxoutForm:
-    r"""Write a function of one variable as a maxout network of two hidden layers.
+    r"""Write a function of one variable as a maxout network with two hidden layers.
+
+    The network is a sum over the segments between the knots, without large terms that cancel.
 
     Args:
         knots: The function.
-        box: A box in one dimension.
+        box: A box of dimension 1, or its text.
 
     Raises:
-        ArgumentError: If a slope is beyond the largest float64.
+        ArgumentError: If a slope exceeds the largest float64.
 
     Examples:
         >>> steep = Knots([0.0, 0.25, 0.5, 1.0], [0.0, 8.0, -8.0, 1.0])
@@ -74,7 +76,10 @@ def maxout_from_segments(knots: Knots, box: Box | str) -> MaxoutForm:
     slopes = knots.exact_forms[chosen, :, 0]
     stored = nearest_floats(slopes)
     if not np.isfinite(stored).all():
-        raise ArgumentError("every slope must fit float64; one is beyond the largest float64.")
+        raise ArgumentError(
+            "Every slope of `knots` must fit into float64; one exceeds the largest float64. "
+            "Rescale the function."
+        )
     moved = np.abs(slopes - exact_numbers(stored)) * np.array(lengths, dtype=object)[:, None]
     network = MaxoutNetwork(
         [forms, [step[None] for step in steps], stored],

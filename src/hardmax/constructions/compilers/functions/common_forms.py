@@ -1,7 +1,8 @@
-r"""The affine function that two maxima have in common, taken away from both.
+r"""Subtract a common affine function from two maxima.
 
-In $f = P - Q$ any affine $\ell$ may be subtracted from $P$ and from $Q$. Rounding is proportional
-to their size, so $\ell$ is fitted to $Q$; its coefficients have few bits, so forms stay short.
+In $f = P - Q$, any affine function $\ell$ may be subtracted from both $P$ and $Q$. The rounding
+error is proportional to their size, so $\ell$ is fitted to $Q$. Its coefficients have few bits, so
+the coefficients of the forms stay short.
 """
 
 import numpy as np
@@ -17,12 +18,12 @@ def common_form(points: FloatArray, values: FloatArray) -> WideArray | None:
     r"""Fit an affine function to the values of a function at points.
 
     Args:
-        points: Shape `(n_points, dim)`.
-        values: Shape `(n_points,)`.
+        points: The points, shape `(n_points, dim)`.
+        values: The values at the points, shape `(n_points,)`.
 
     Returns:
-        A form $(a, c)$ of flint rationals, shape `(dim + 1,)`; None if taking it away does not
-        make the largest value a quarter smaller.
+        A form $(a, c)$ as flint rationals, shape `(dim + 1,)`; None if subtracting it would not
+        reduce the largest absolute value by at least a quarter.
 
     Examples:
         >>> points = np.array([[0.0], [1.0], [2.0]])

@@ -1,24 +1,25 @@
 r"""Continuous piecewise linear functions as differences of two maxima, [KS87], [GWMCB13].
 
-Let $f$ be given on the cells of a convex set. If some convex function $\psi$ is affine on each cell
+Let $f$ be given on the cells of a convex set. If a convex function $\psi$ is affine on each cell
 and strictly convex wherever $f$ is concave, then with
 
 $$\lambda = \max_{F} \frac{-\kappa_F(f)}{\kappa_F(\psi)}, \qquad
 f = (f + \lambda\psi) - \lambda\psi$$
 
-the first term is convex as well: both are maxima of one form for each cell, and there are *no new
-pieces*. Such a $\psi$ is called a lifting here; [BGH25] describes all differences on given cells.
-Where no lifting is found, concave kinks are filled along their hyperplanes (`facet_kinks`), which
-cuts cells.
+the first term is convex too. Both terms are maxima with one form per cell, and there are *no new
+pieces*. Such a function $\psi$ is called a lifting here; [BGH25] describes all differences on given
+cells. If no lifting is found, concave kinks are filled along their hyperplanes, which divides
+cells.
 
 **For any cells: fill every concave kink along its hyperplane.**
 
 Let $\alpha_H \ge 0$ be the largest $|\kappa|$ of the concave kinks of $f$ on the hyperplane
 $H = \{\ell_H = 0\}$. Then $Q = \sum_H \alpha_H \max(0, \ell_H)$ is convex, and $P = f + Q$ has no
-negative kink, so it is convex as well. $Q$ has one unit of rank 2 for each used hyperplane. $P$ is
-one unit, with a form for each piece into which the used hyperplanes cut the cells of $f$: many,
-which is why this comes last, and why the count is bounded before the work starts. In a cell that
-$m$ of the hyperplanes cross there are at most $\sum_{j \le d} \binom{m}{j}$ pieces.
+negative kink, so it is convex too. $Q$ has one unit of rank 2 for each used hyperplane. $P$ is one
+unit, with a form for each piece into which the used hyperplanes divide the cells of $f$. Because
+there may be many such pieces, this method is tried last, and their number is bounded before the
+work starts. A cell crossed by $m$ of the hyperplanes is divided into at most
+$\sum_{j \le d} \binom{m}{j}$ pieces.
 """
 
 from collections.abc import Callable, Iterable
@@ -72,7 +73,7 @@ def most_pieces(pieces: ExactPieces, used: Fills) -> int:
 
 
 def require_few_pieces(pieces: ExactPieces, used: list[Fills], max_pieces: int) -> None:
-    """Refuse before the work what could become too large.
+    """Raise an error, before any work, if the number of pieces could become too large.
 
     Raises:
         SizeLimitError: If all outputs together could have more than `max_pieces` pieces.
@@ -81,10 +82,10 @@ def require_few_pieces(pieces: ExactPieces, used: list[Fills], max_pieces: int) 
     if count > max_pieces:
         planes = sum(map(len, used))
         raise SizeLimitError(
-            f"filling the concave kinks along {planes} hyperplanes cuts the {pieces.n_cells} cells "
-            f"into up to {count} pieces, more than `max_pieces` = {max_pieces}; use a mesh that is "
-            "Delaunay or regular (it needs no new pieces), raise `max_pieces`, or compile a mesh "
-            'with `method="hats"`.'
+            f"Filling the concave kinks along {planes} hyperplanes would divide the "
+            f"{pieces.n_cells} cells into up to {count} pieces, more than `max_pieces` = "
+            f"{max_pieces}. Use a Delaunay or regular mesh, which needs no new pieces; raise "
+            '`max_pieces`; or compile a mesh with `method="hats"`.'
         )
 
 
@@ -137,10 +138,10 @@ def _is_open(rows: list[Vector], dim: int) -> bool:
 
 
 MAX_PIECES = 5_000
-"""How many pieces filling concave kinks may make before it is refused."""
+"""Default for the maximum number of pieces created by filling concave kinks."""
 
 Lifting = Callable[[WideArray], WideArray | None]
-"""Proposes convex functions on the cells, `(n_cells, 1 or dim_out, dim + 1)`, given the kinks."""
+"""Returns a proposed convex function `(n_cells, 1 or dim_out, dim + 1)` for given kinks."""
 
 _LAMBDA_BITS = 10
 _STEEP = 16.0
@@ -156,13 +157,13 @@ def maxout_from_pieces(
     """Write a continuous function on a convex set as a difference of maxima.
 
     Args:
-        pieces: The function, continuous.
-        box: Where rounding is bounded.
-        liftings: Names and proposals, tried in order; each proposal is checked in rationals.
-        max_pieces: How many pieces filling concave kinks may make.
+        pieces: The continuous function.
+        box: The box on which rounding is bounded.
+        liftings: Names and proposals, tried in order. Each proposal is checked exactly.
+        max_pieces: The maximum number of pieces created by filling concave kinks.
 
     Raises:
-        SizeLimitError: If no proposal works and filling could exceed `max_pieces`.
+        SizeLimitError: If no proposal works and filling kinks could exceed `max_pieces`.
     """
     kinks = pieces.kinks()
     n = pieces.dim_out
@@ -223,8 +224,8 @@ def _flattest(
 ) -> tuple[str, WideArray, list[float]] | None:
     """Return the first lifting that is not much steeper than the function, or the flattest.
 
-    A steep lifting is as correct as a flat one, but what it adds must cancel, and rounding does
-    not.
+    A steep lifting is as correct as a flat one, but it adds large terms that must cancel, and their
+    rounding errors do not cancel.
     """
     best: tuple[str, WideArray, list[float]] | None = None
     least = np.inf
@@ -261,7 +262,7 @@ def _corner_values(pieces: ExactPieces, forms: WideArray) -> list[fmpq]:
 
 
 def _centred(pieces: ExactPieces, lifting: WideArray) -> WideArray:
-    """Take an affine function away from each output of a lifting, which changes no kink."""
+    """Subtract an affine function from each output of a lifting; this does not change kinks."""
     points = np.concatenate([pieces.corner_points(i) for i in range(pieces.n_cells)])
     result = lifting.copy()
     for c in range(lifting.shape[1]):
@@ -291,10 +292,10 @@ def _multiples(
 
 
 def _short_above(number: fmpq) -> float:
-    """Round up to a float of few bits, so that multiplying by it costs few bits."""
+    """Round up to a float with few bits, so that products with it need few additional bits."""
     above = float(round_up([number])[0])
     mantissa, exponent = np.frexp(above)
     with np.errstate(over="ignore"):
         short = np.ldexp(ceil(np.ldexp(mantissa, _LAMBDA_BITS)), int(exponent) - _LAMBDA_BITS)
-    # At the ends of float64 the short one may fall to the wrong side.
+    # At the limits of float64 the short number may be too small or infinite.
     return float(short) if above <= short < np.inf else above

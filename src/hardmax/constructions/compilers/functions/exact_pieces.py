@@ -1,8 +1,8 @@
-r"""A piecewise linear function on a convex set, cell by cell, in rationals.
+r"""A piecewise linear function on a convex set, cell by cell, in exact rationals.
 
-Where two cells meet, the difference of their forms is a multiple of the form of the hyperplane
-between them if and only if the function is continuous there; the multiple is the *kink*. A
-continuous function on a convex set is convex exactly if no kink is negative, and it is then the
+The difference of the forms on two adjacent cells is a multiple of the form of the hyperplane
+between them if and only if the function is continuous there; the multiple is called the *kink*. A
+continuous function on a convex set is convex if and only if no kink is negative; it is then the
 maximum of its pieces.
 """
 
@@ -43,15 +43,15 @@ class SharedFacet(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class ExactPieces:
-    r"""The affine pieces of a function and where they meet.
+    r"""The affine pieces of a function and the facets between them.
 
     Attributes:
-        forms: On each cell and for each output the form $(a, c)$, flint rationals; shape
+        forms: The form $(a, c)$ on each cell for each output, as flint rationals; shape
             `(n_cells, dim_out, dim + 1)`.
         facets: The parts of hyperplanes between cells.
-        corners: For each cell its vertices as integers proportional to $(x, 1)$ by a positive
-            factor, shape `(n_corners, dim + 1)`.
-        rows: For each cell integer rows that are positive inside.
+        corners: For each cell, its vertices as integers that are positive multiples of $(x, 1)$,
+            shape `(n_corners, dim + 1)`.
+        rows: For each cell, integer rows that are positive in its interior.
 
     Examples:
         >>> from hardmax.constructions import Mesh
@@ -80,18 +80,18 @@ class ExactPieces:
 
     @property
     def n_cells(self) -> int:
-        """How many cells there are, also where neighbours have the same form."""
+        """The number of cells; neighbouring cells with the same form count separately."""
         return int(self.forms.shape[0])
 
     def corner_points(self, cell: int) -> FloatArray:
-        """The vertices of a cell, rounded: shape `(n_corners, dim)`."""
+        """Return the vertices of a cell, rounded: shape `(n_corners, dim)`."""
         corners = self.corners[cell]
         exact = [[fmpq(x, row[-1]) for x in row[:-1]] for row in corners.tolist()]
         return nearest_floats(np.array(exact, dtype=object).reshape(len(exact), self.dim))
 
     @cached_property
     def places(self) -> FloatArray:
-        """For each cell the vertex closest to its middle, rounded: shape `(n_cells, dim)`."""
+        """The vertex of each cell that is closest to its centre, rounded: `(n_cells, dim)`."""
         result = np.empty((self.n_cells, self.dim))
         for i in range(self.n_cells):
             points = self.corner_points(i)
@@ -101,13 +101,14 @@ class ExactPieces:
         return result
 
     def kinks(self, forms: WideArray | None = None) -> WideArray:
-        r"""Return the $\kappa$ with $\ell_{one} - \ell_{other} = \kappa\,(n, t)$ on each facet.
+        r"""Return the kinks $\kappa$ with $\ell_{one} - \ell_{other} = \kappa\,(n, t)$ at facets.
 
         Args:
-            forms: Another function on the same cells, continuous too; the pieces' own if None.
+            forms: The forms of another continuous function on the same cells. By default, the forms
+                of this function.
 
         Returns:
-            Shape `(n_facets, n_outputs)`, flint rationals.
+            The kinks as flint rationals, shape `(n_facets, n_outputs)`.
         """
         given = self.forms if forms is None else forms
         result = np.empty((len(self.facets), given.shape[1]), dtype=object)
@@ -117,9 +118,10 @@ class ExactPieces:
         return result
 
     def continuous(self) -> BoolArray:
-        """Say for each facet and output whether the two forms agree on it: `(n_facets, dim_out)`.
+        """Decide exactly, for each facet and output, whether the function is continuous there.
 
-        Decided in rationals.
+        Returns:
+            A boolean array of shape `(n_facets, dim_out)`.
         """
         kinks = self.kinks()
         result = np.empty(kinks.shape, dtype=np.bool_)
@@ -133,11 +135,11 @@ def interpolating_forms(points: WideArray, values: WideArray) -> WideArray:
     r"""Return the forms with given values at the vertices of a simplex.
 
     Args:
-        points: Integers proportional to $(x, 1)$, shape `(dim + 1, dim + 1)`.
-        values: Rationals, shape `(dim + 1, dim_out)`.
+        points: The vertices as integers proportional to $(x, 1)$, shape `(dim + 1, dim + 1)`.
+        values: The values as rationals, shape `(dim + 1, dim_out)`.
 
     Returns:
-        Flint rationals, shape `(dim_out, dim + 1)`.
+        The forms as flint rationals, shape `(dim_out, dim + 1)`.
     """
     n, dim_out = len(points), values.shape[1]
     inverse = fmpz_mat(n, n, points.ravel().tolist()).inv()
@@ -152,12 +154,12 @@ def exact_values_at(form: WideArray, point: WideArray) -> list[fmpq]:
 
 
 def describe(point: Sequence[fmpq] | WideArray) -> str:
-    """Write a rational point in floats, for a message."""
+    """Format a rational point with floats, for a message."""
     numbers = [float(x) for x in nearest_floats(np.array(list(point), dtype=object))]
     return f"({', '.join(map(repr, numbers))})"
 
 
 def describe_values(values: Sequence[fmpq | float]) -> str:
-    """Write one value in floats, or a list of several."""
+    """Format one value as a float, or several values as a list of floats."""
     numbers = [float(x) for x in nearest_floats(np.array(list(values), dtype=object))]
     return repr(numbers[0]) if len(numbers) == 1 else repr(numbers)

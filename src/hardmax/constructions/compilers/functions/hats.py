@@ -1,20 +1,21 @@
-r"""Functions as sums of hats: nothing large is subtracted, however steep the function or the mesh.
+r"""Functions as sums of hats, without large terms that cancel, even for steep functions or meshes.
 
-A difference of maxima of a function with steep or many pieces is made of numbers far larger than
-the function (`convex_differences`, `knots`), and float32 loses $10^{-7}$ of *those*. The sum over
-the vertices
+If a function has steep or many pieces, the maxima whose difference it is are far larger than the
+function (`convex_differences`, `knots`), and float32 loses $10^{-7}$ of *these* maxima. The sum
+over the vertices
 
 $$f = \sum_v f(v)\,\mathrm{hat}_v, \qquad
 \mathrm{hat}_v = \max\Big(0, \max_{S} \min_{i \in S} \ell_i\Big)$$
 
-has no such numbers: hats are between 0 and 1, few are not 0 at any point, and where one is not, its
-forms are of size 1 if they are evaluated from the vertex (`unit_origins`). Only the products
-$a_k(x_k - v_k)$ inside of a form can be larger, in cells that are long, thin and oblique. The sets
-$S$ are those of the next paragraphs; in one variable a hat is $\max(0, \min(\ell, \ell'))$ of its
-two sides.
+has no such terms: hats are between 0 and 1, at each point only a few hats are nonzero, and where a
+hat is nonzero, its forms have size 1 if they are evaluated from the vertex (`unit_origins`). Only
+the products $a_k(x_k - v_k)$ in a form can be larger, on cells that are long, thin and oblique. The
+next paragraphs construct the sets $S$; in one variable a hat is $\max(0, \min(\ell, \ell'))$ with
+the forms of its two sides.
 
-The network has two hidden layers, one unit for each minimum and one for each hat. It exists on
-every mesh that fills a convex set, regular or not, but it is larger than a difference of maxima.
+The network has two hidden layers, with one unit for each minimum and one for each hat. It exists
+for every mesh that fills a convex set, regular or not, but it is larger than a difference of
+maxima.
 
 **Hats as maxima of minima of the forms around a vertex.**
 
@@ -250,16 +251,17 @@ class Hat:
 
 
 def maxout_from_hats(f: Mesh | Knots, box: Box | str) -> MaxoutForm:
-    r"""Write a function as a sum of hats: a maxout network of two hidden layers.
+    r"""Write a function as a sum of hats: a maxout network with two hidden layers.
 
     Args:
         f: The function.
-        box: Where it stands for the function; hats that are 0 there are left away.
+        box: The box on which the network computes the function: a `Box`, or its text. Hats that are
+            0 on the box are omitted.
 
     Raises:
         DiscontinuityError: If the function jumps.
-        ArgumentError: If a slope is beyond the largest float64, a vertex beyond float32, or a mesh
-            does not fill a convex set face to face.
+        ArgumentError: If a value exceeds the largest float64 or a vertex the largest float32, or if
+            the simplices of a mesh do not fill a convex set face to face.
 
     Examples:
         >>> knots = Knots([0.0, 1.0, 2.0, 4.0], [0.0, 3.0, -1.0, 1.0])
@@ -284,7 +286,7 @@ def maxout_from_hats(f: Mesh | Knots, box: Box | str) -> MaxoutForm:
 
 
 def _meets(hat: Hat, box: Box) -> bool:
-    """Say whether a hat may be above 0 somewhere on a box."""
+    """Return whether a hat may be positive somewhere on a box."""
     # At an end of its support a hat is 0, unless its vertex lies there: at the rim of a mesh.
     below = (hat.low < box.high) | (hat.place <= box.high)
     above = (hat.high > box.low) | (hat.place >= box.low)
@@ -315,7 +317,10 @@ def _assembled(hats: list[Hat], cells: FloatArray, box: Box) -> MaxoutForm:
     exact = np.stack([hat.weights for hat in hats])
     readout = nearest_floats(exact)
     if not np.isfinite(readout).all():
-        raise ArgumentError("every slope must fit float64; one is beyond the largest float64.")
+        raise ArgumentError(
+            "Every value of `f` must fit into float64; one exceeds the largest float64. Rescale "
+            "the function."
+        )
     network = MaxoutNetwork(
         [slopes, tops, readout],
         [offsets, [np.zeros(len(rows)) for rows in tops], None],
@@ -323,7 +328,10 @@ def _assembled(hats: list[Hat], cells: FloatArray, box: Box) -> MaxoutForm:
     with np.errstate(over="ignore", under="ignore"):
         narrow = points.astype(np.float32).astype(np.float64)
     if not np.isfinite(narrow).all():
-        raise ArgumentError("every vertex must fit float32; one is beyond the largest float32.")
+        raise ArgumentError(
+            "Every vertex of `f` must fit into float32; one exceeds the largest float32. Rescale "
+            "the domain."
+        )
     stored = exact_numbers(readout)
     bounds = np.abs(stored) * np.array(moved, dtype=object)[:, None] + np.abs(exact - stored)
     rounding = round_up(_worst_sums(bounds, max(moved), hats, cells))

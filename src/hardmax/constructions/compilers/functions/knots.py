@@ -1,11 +1,12 @@
 r"""Functions of one variable, given by their values at knots.
 
-In one dimension a difference of maxima needs no search: slope jumps up belong to the first maximum,
-jumps down to the second,
+In dimension 1, a difference of maxima can be written down directly. With the change of slope $j_k$
+at knot $t_k$, increases belong to the first maximum and decreases to the second,
 
 $$f(x) = \ell_0(x) + \sum_{j_k > 0} j_k (x - t_k)_+ \;-\; \sum_{j_k < 0} |j_k| (x - t_k)_+ ,$$
 
-and each of the two sums is the maximum of its pieces, one more than it has knots.
+and each of the two sums is the maximum of its pieces. The number of its pieces is the number of its
+knots plus one.
 """
 
 from collections.abc import Sequence
@@ -33,18 +34,20 @@ from hardmax.typing import FloatArray, WideArray
 
 @dataclass(frozen=True, eq=False)
 class Knots:
-    r"""The function of one variable that is affine between its knots.
+    r"""A function of one variable that is affine between its knots.
 
     Attributes:
-        positions: Where the knots are, in any order, shape `(n_knots,)`. A position may occur twice
-            if its values agree.
-        values: Shape `(n_knots,)`, or `(n_knots, dim_out)` for a vector-valued function.
-        left_slope: The slope before the first knot, a number or shape `(dim_out,)`. None continues
-            the first segment (a single knot has slope 0).
-        right_slope: The slope after the last knot, likewise.
+        positions: The positions of the knots, in any order, shape `(n_knots,)`. A position may
+            occur twice if the values agree.
+        values: The values at the knots, shape `(n_knots,)`, or `(n_knots, dim_out)` for a
+            vector-valued function.
+        left_slope: The slope to the left of the first knot: a number, or an array of shape
+            `(dim_out,)`. By default, the slope of the first segment (0 for a single knot).
+        right_slope: The slope to the right of the last knot: a number, or an array of shape
+            `(dim_out,)`. By default, the slope of the last segment (0 for a single knot).
 
     Raises:
-        DiscontinuityError: If two knots at one position have different values.
+        DiscontinuityError: If two knots at the same position have different values.
 
     Examples:
         >>> hat = Knots([-1.0, 0.0, 1.0], [0.0, 1.0, 0.0], left_slope=0.0, right_slope=0.0)
@@ -53,8 +56,8 @@ class Knots:
         >>> Knots([0.0, 1.0, 1.0], [0.0, 2.0, 3.0])
         Traceback (most recent call last):
             ...
-        hardmax.errors.DiscontinuityError: `values` must be those of a continuous function; at
-        position 1.0 it jumps between 2.0 and 3.0.
+        hardmax.errors.DiscontinuityError: `values` must describe a continuous function, but at
+        position 1.0 the function jumps between 2.0 and 3.0.
     """
 
     positions: FloatArray
@@ -77,9 +80,10 @@ class Knots:
         for k in np.flatnonzero(~fresh).tolist():
             if not np.array_equal(values[k], values[k - 1]):
                 raise DiscontinuityError(
-                    "`values` must be those of a continuous function; at position "
-                    f"{positions[k]} it jumps between {describe_values(values[k - 1].tolist())} "
-                    f"and {describe_values(values[k].tolist())}."
+                    "`values` must describe a continuous function, but at position "
+                    f"{positions[k]} the function jumps between "
+                    f"{describe_values(values[k - 1].tolist())} and "
+                    f"{describe_values(values[k].tolist())}."
                 )
         object.__setattr__(self, "positions", owned(positions[fresh]))
         object.__setattr__(self, "values", owned(values[fresh]))
@@ -89,8 +93,8 @@ class Knots:
                 slope = floats_any_shape(name, given)
                 if slope.shape not in ((), (values.shape[1],)):
                     raise ShapeMismatchError(
-                        f"`{name}` must be one number, or one for each of the {values.shape[1]} "
-                        f"outputs; got shape {slope.shape}."
+                        f"`{name}` must be a number, or one number for each of the "
+                        f"{values.shape[1]} outputs; got an array of shape {slope.shape}."
                     )
                 slopes = np.broadcast_to(slope, (values.shape[1],))
                 object.__setattr__(self, name, owned(np.ascontiguousarray(slopes)))
@@ -106,7 +110,7 @@ class Knots:
 
     @cached_property
     def exact_forms(self) -> WideArray:
-        """The forms left of, between and right of the knots: `(n_knots + 1, dim_out, 2)`."""
+        """The forms left of, between and right of the knots: shape `(n_knots + 1, dim_out, 2)`."""
         t, y = exact_numbers(self.positions), exact_numbers(self.values)
         inner = list((y[1:] - y[:-1]) / (t[1:] - t[:-1])[:, None])
         flat = np.array([fmpq(0)] * self.dim_out, dtype=object)
@@ -122,14 +126,14 @@ class Knots:
 
 
 def maxout_from_knots(knots: Knots, box: Box | str) -> MaxoutForm:
-    r"""Write a function of one variable as a maxout network of one hidden layer.
+    r"""Write a function of one variable as a maxout network with one hidden layer.
 
-    The slopes between knots are quotients, which float64 rounds; `rounding` bounds what that
-    changes on the box.
+    The slopes between knots are quotients, which are rounded to float64. The attribute `rounding`
+    of the result bounds the effect on the box.
 
     Args:
         knots: The function.
-        box: A box in one dimension.
+        box: A box of dimension 1, or its text.
 
     Examples:
         >>> hat = Knots([-1.0, 0.0, 1.0], [0.0, 1.0, 0.0], left_slope=0.0, right_slope=0.0)
@@ -148,9 +152,9 @@ def maxout_from_line(breakpoints: Sequence[fmpq], forms: WideArray, box: Box) ->
     """Write a continuous function of one variable, given by exact pieces, as a maxout network.
 
     Args:
-        breakpoints: Where the pieces meet, rising, flint rationals.
+        breakpoints: The points where the pieces meet, in rising order, as flint rationals.
         forms: The pieces from left to right, shape `(n_breakpoints + 1, dim_out, 2)`.
-        box: A box in one dimension.
+        box: A box of dimension 1.
     """
     dim_out = forms.shape[1]
     units: list[WideArray] = []
@@ -169,7 +173,7 @@ def maxout_from_line(breakpoints: Sequence[fmpq], forms: WideArray, box: Box) ->
         if len(down) == 1:
             chosen, word = [(up, 1.0, ends[0])], "convex"
         elif len(up) == 1:
-            # The one affine piece joins the second maximum, so that one unit is enough.
+            # The single affine piece is merged into the second maximum, so one unit suffices.
             chosen, word = [([form - up[0] for form in down], -1.0, ends[1])], "concave"
         else:
             up, down = _without_common_form(up, down, ends[1], box)
@@ -178,7 +182,7 @@ def maxout_from_line(breakpoints: Sequence[fmpq], forms: WideArray, box: Box) ->
         for side, sign, at in chosen:
             units.append(np.stack(side))
             columns.append(sign * np.eye(dim_out)[c])
-            # Each piece starts at its breakpoint, the first ends at the first one.
+            # Each piece starts at its breakpoint, except that the first piece ends at the first.
             standing = nearest_floats(np.array([*(at[:1] or [fmpq(0)]), *at], dtype=object))
             places.append(np.clip(standing, box.low, box.high)[:, None])
     method = words.pop() if len(words) == 1 else "difference"
@@ -188,7 +192,7 @@ def maxout_from_line(breakpoints: Sequence[fmpq], forms: WideArray, box: Box) ->
 def _without_common_form(
     up: list[WideArray], down: list[WideArray], ends: list[fmpq], box: Box
 ) -> tuple[list[WideArray], list[WideArray]]:
-    """Take an affine function away from both maxima (see `common_forms`)."""
+    """Subtract an affine function from both maxima (see `common_forms`)."""
     breakpoints = nearest_floats(np.array(ends, dtype=object))
     x = np.clip(np.r_[box.low, breakpoints, box.high], box.low, box.high)
     own = nearest_floats(np.stack(down))[np.searchsorted(breakpoints, x)]

@@ -1,10 +1,11 @@
-r"""Whether simplices fill a convex set face to face, decided in integers.
+r"""Decide in integers whether simplices fill a convex set face to face.
 
-Three conditions suffice. (1) A facet belongs to one simplex, or to two on its two sides. (2) Beyond
-the hyperplane of a facet of one simplex lies no vertex. (3) One point in general position lies in
-one simplex. *Proof.* By (2) no facet of one simplex meets the interior of the convex hull, so the
-number of simplices that contain a point is constant in the interior, away from faces of lower
-dimension: on crossing a facet one simplex is left and one entered, by (1). By (3) it is 1.
+Three conditions suffice. (1) Each facet belongs to one simplex only, or to two simplices on its two
+sides. (2) No vertex lies beyond the hyperplane of a facet that belongs to one simplex only. (3) One
+point in general position lies in exactly one simplex. *Proof.* By (2), a facet that belongs to one
+simplex only does not meet the interior of the convex hull. Hence, away from faces of lower
+dimension, the number of simplices that contain a point is constant in the interior: a path that
+crosses a facet leaves one simplex and enters another, by (1). By (3), this number is 1.
 """
 
 from collections.abc import Callable, Sequence
@@ -74,8 +75,8 @@ def merge_vertices(vertices: FloatArray, values: FloatArray) -> IntArray:
         names[i] = k = first.setdefault(point, i)
         if not np.array_equal(values[i], values[k]):
             raise DiscontinuityError(
-                "`values` must be those of a continuous function; at "
-                f"({', '.join(map(repr, vertices[i].tolist()))}) it jumps between "
+                "`values` must describe a continuous function, but at "
+                f"({', '.join(map(repr, vertices[i].tolist()))}) the function jumps between "
                 f"{describe_values(values[k].tolist())} (vertices[{k}]) and "
                 f"{describe_values(values[i].tolist())} (vertices[{i}])."
             )
@@ -95,8 +96,8 @@ def mesh_complex(points: WideArray, simplices: IntArray, forms: Forms) -> MeshCo
     for i, corner in enumerate(corners):
         if fmpz_mat(n, n, corner.ravel().tolist()).det() == 0:
             raise ArgumentError(
-                f"`simplices` must have interiors; simplices[{i}] with the vertices "
-                f"{simplices[i].tolist()} is flat: drop it."
+                f"`simplices` must have nonempty interior; simplices[{i}] with the vertices "
+                f"{simplices[i].tolist()} is flat. Remove it."
             )
     owners: dict[Vector, list[tuple[int, int, Vector]]] = {}
     rows: list[list[Vector]] = []
@@ -173,9 +174,9 @@ def _refuse_inner_boundary(
         if met is not None:
             raise met
         raise ArgumentError(
-            "`simplices` must fill a convex set; beyond the facet with the vertices "
-            f"{list(name)} of simplices[{i}], at {describe(middle)}, there is no simplex, although "
-            "the mesh goes on behind it: fill the hole or the dent, or leave a part away."
+            "`simplices` must fill a convex set, but there is no simplex beyond the facet with the "
+            f"vertices {list(name)} of simplices[{i}], at {describe(middle)}, although the mesh "
+            "has vertices there. Fill the hole or the dent, or remove a part of the mesh."
         )
 
 
@@ -192,11 +193,11 @@ def _refuse_many_sheets(mesh: MeshComplex, forms: Forms) -> None:
 
 
 def _remedy(mesh: MeshComplex, i: int, k: int) -> str:
-    """What to do about two simplices that meet, but not face to face."""
+    """Return advice for two simplices that do not meet face to face."""
     for large, small in ((i, k), (k, i)):
         for v in np.setdiff1d(mesh.simplices[small], mesh.simplices[large]).tolist():
             if _inside(mesh.rows[large], _point(mesh.points[v]), closed=True):
-                return f": split simplices[{large}] at vertices[{v}]"
+                return f". Split simplices[{large}] at vertices[{v}]"
     return ""
 
 
@@ -211,7 +212,7 @@ def _competition(
     )
     kind = ArgumentError if one == other else DiscontinuityError
     return kind(
-        "`simplices` must fill a convex set face to face; simplices"
+        "`simplices` must fill a convex set face to face, but simplices"
         f"[{i}] and simplices[{k}] {how} at {describe(place)}, where {values}{remedy}."
     )
 

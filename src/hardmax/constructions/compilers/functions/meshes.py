@@ -1,10 +1,11 @@
 r"""Functions given by their values at the vertices of a triangulated mesh.
 
-**Convex functions that are affine on the simplices, with kinks where they are needed.**
+**Convex functions that are affine on the simplices, with kinks at the required facets.**
 
-A mesh is *regular* if some heights at its vertices make a strictly convex interpolant. The heights
-$|x|^2$ do so for a Delaunay mesh without cospherical neighbours; otherwise a linear program finds
-heights if there are any. Both are proposals in floats or rationals that the caller checks exactly.
+A mesh is *regular* if there are heights at its vertices with a strictly convex interpolant. For a
+Delaunay mesh without cospherical neighbours, the heights $|x|^2$ have this property. For other
+meshes a linear program finds heights if they exist. Both are proposals in floats or rationals that
+the caller checks exactly.
 """
 
 from dataclasses import dataclass
@@ -38,23 +39,23 @@ from hardmax.geometry.linear_programs import maximise
 from hardmax.typing import FloatArray, IntArray, WideArray
 
 _MOST_FACETS = 40_000
-"""More than the meshes whose transformers fit into memory have."""
+"""More facets than any mesh whose transformer fits into memory."""
 _MOST_FACETS_SIMPLEX = 12_000
-"""The simplex method takes seconds for 9000 facets, minutes for 20,000."""
+"""The simplex method takes seconds for 9000 facets and minutes for 20,000."""
 _STEP = 2.0**-24
-"""The digits that heights are rounded to, relative to the deepest kink."""
+"""Resolution to which heights are rounded, relative to the deepest kink."""
 _MARGIN = 2.0**-20
-"""What the program asks for beyond the need, so that its solution keeps it: solvers are within
-1e-7."""
+"""Margin added to the constraints of the linear program, so that an approximate solution satisfies
+the original constraints; solvers are accurate to 1e-7."""
 
 
 def lifted_by_squared_norm(mesh: MeshComplex) -> WideArray:
-    r"""Return a multiple of the interpolant of $|x - m|^2$, $m$ the middle of the mesh.
+    r"""Return a multiple of the interpolant of $|x - m|^2$, where $m$ is the centre of the mesh.
 
-    The multiple makes the largest height about 1.
+    The factor makes the largest height about 1.
 
     Returns:
-        Shape `(n_simplices, 1, dim + 1)`, flint rationals.
+        The forms as flint rationals, shape `(n_simplices, 1, dim + 1)`.
     """
     places = _places(mesh)
     used = nearest_floats(places[np.unique(mesh.simplices)])
@@ -65,20 +66,21 @@ def lifted_by_squared_norm(mesh: MeshComplex) -> WideArray:
 
 
 def lifted_by_linear_program(mesh: MeshComplex, kinks: WideArray) -> WideArray | None:
-    r"""Look for the flattest heights whose interpolant is as convex as the function is concave.
+    r"""Find the smallest heights whose interpolant compensates all concave kinks of the function.
 
-    With $n_F$ the depth of the concave kink at a facet $F$, seen at the apex beyond it, the program
-    minimises $\max_v |h_v|$ subject to a kink of $h$ of at least $n_F$ there, and of a millionth of
-    the largest everywhere. What a difference of maxima loses to rounding is proportional to
-    $\max_v |h_v|$, if each piece is evaluated from a point of its own cell (`token_origins`).
+    Let $n_F$ be the depth of the concave kink at a facet $F$, measured at the apex beyond it. The
+    linear program minimizes $\max_v |h_v|$, subject to a kink of $h$ of at least $n_F$ at each $F$,
+    and of at least a millionth of the largest $n_F$ everywhere. The rounding error of a difference
+    of maxima is proportional to $\max_v |h_v|$ if each piece is evaluated from a point of its own
+    cell (`token_origins`).
 
     Args:
         mesh: The mesh.
-        kinks: Of the outputs to be lifted, shape `(n_facets, n_outputs)`.
+        kinks: The kinks of the outputs to be lifted, shape `(n_facets, n_outputs)`.
 
     Returns:
-        Shape `(n_simplices, 1, dim + 1)`, flint rationals; None if the program is too large or has
-        no solution.
+        The forms as flint rationals, shape `(n_simplices, 1, dim + 1)`; None if the program is too
+        large or has no solution.
     """
     used = np.unique(mesh.simplices)
     n, n_facets = len(used), len(mesh.facets)
@@ -155,16 +157,18 @@ def _interpolant(mesh: MeshComplex, heights: WideArray) -> WideArray:
 
 @dataclass(frozen=True, eq=False)
 class Mesh:
-    r"""The function that is affine on each simplex and takes given values at the vertices.
+    r"""The function that is affine on each simplex of a mesh, given by its values at the vertices.
 
-    The simplices fill a convex set and meet face to face, so the function is continuous. This is
-    decided in integers when the pieces are first needed.
+    The simplices must fill a convex set and meet face to face, so that the function is continuous.
+    This is checked exactly when the pieces are first needed.
 
     Attributes:
-        vertices: Shape `(n_vertices, dim)`. A point may occur twice if its values agree.
-        simplices: Indices of vertices, shape `(n_simplices, dim + 1)`, in any order within a
-            simplex (as in `scipy.spatial.Delaunay.simplices`).
-        values: Shape `(n_vertices,)`, or `(n_vertices, dim_out)` for a vector-valued function.
+        vertices: The vertices, shape `(n_vertices, dim)`. A point may occur twice if the values
+            agree.
+        simplices: The indices of the vertices of each simplex, in any order, shape
+            `(n_simplices, dim + 1)` (as in `scipy.spatial.Delaunay.simplices`).
+        values: The values at the vertices, shape `(n_vertices,)`, or `(n_vertices, dim_out)` for a
+            vector-valued function.
 
     Examples:
         >>> square = Mesh([[0, 0], [1, 0], [0, 1], [1, 1]], [[0, 1, 2], [1, 2, 3]], [0, 0, 0, 1])
@@ -174,8 +178,8 @@ class Mesh:
         >>> torn.pieces
         Traceback (most recent call last):
             ...
-        hardmax.errors.DiscontinuityError: `values` must be those of a continuous function; at (1.0)
-        it jumps between 0.0 (vertices[1]) and 5.0 (vertices[2]).
+        hardmax.errors.DiscontinuityError: `values` must describe a continuous function, but at
+        (1.0) the function jumps between 0.0 (vertices[1]) and 5.0 (vertices[2]).
     """
 
     vertices: FloatArray
@@ -200,7 +204,7 @@ class Mesh:
         if outside.any():
             i, k = np.argwhere(outside)[0].tolist()
             raise ArgumentError(
-                f"`simplices` must hold indices from 0 to {len(vertices) - 1}; got "
+                f"`simplices` must contain indices from 0 to {len(vertices) - 1}; got "
                 f"simplices[{i}, {k}] = {corners[i, k]}."
             )
         frozen = corners.copy()
@@ -227,7 +231,11 @@ class Mesh:
         )
 
     def interpolate_exactly(self, simplex: int) -> WideArray:
-        """Return the forms on one simplex as flint rationals: shape `(dim_out, dim + 1)`."""
+        """Return the exact forms on a simplex as flint rationals: shape `(dim_out, dim + 1)`.
+
+        Args:
+            simplex: The index of the simplex.
+        """
         points = homogeneous_points(self.vertices[self.simplices[simplex]])
         return interpolating_forms(points, self._scaled_values[self.simplices[simplex]])
 
@@ -239,13 +247,13 @@ class Mesh:
 
     @cached_property
     def pieces(self) -> ExactPieces:
-        """The function in rationals, simplex by simplex, checked to be continuous.
+        """The exact pieces of the function, one for each simplex, after a check of continuity.
 
         Raises:
-            DiscontinuityError: If two simplices or vertices give one place two values; the message
-                names the place and the values.
-            ArgumentError: If the mesh is not conforming, overlaps itself, has a hole, or does not
-                fill a convex set; the message names the place.
+            DiscontinuityError: If two simplices or vertices have different values at the same
+                point. The message states the point and the values.
+            ArgumentError: If the simplices do not meet face to face, overlap, have a hole, or do
+                not fill a convex set. The message states the point.
         """
         complex_ = self._complex
         forms = np.stack([self.interpolate_exactly(i) for i in range(len(self.simplices))])
@@ -254,26 +262,28 @@ class Mesh:
 
 
 def maxout_from_mesh(mesh: Mesh, box: Box | str, *, max_pieces: int = MAX_PIECES) -> MaxoutForm:
-    r"""Write the interpolant of a mesh as a maxout network of one hidden layer.
+    r"""Write the interpolant of a mesh as a maxout network with one hidden layer.
 
-    On a Delaunay mesh the interpolant of $|x|^2$ is a lifting, on a regular mesh a linear program
-    finds one; both are checked in rationals. Then the network has one unit for each output and one
-    shared unit, each with at most one form for each simplex. On any other mesh the concave kinks
-    are filled along their hyperplanes (see `facet_kinks`).
+    A lifting is a convex function that is affine on each simplex and strictly convex where the
+    interpolant is concave. On a Delaunay mesh the interpolant of $|x|^2$ is a lifting; on a regular
+    mesh a linear program finds one. Both are checked exactly. The network then has one unit for
+    each output and one shared unit, each with at most one form per simplex. On any other mesh the
+    concave kinks are filled along their hyperplanes.
 
-    The gradients on the simplices are rationals and become float64, which moves the function by at
-    most `rounding`. Where the box leaves the mesh the interpolant is not defined, and the network
-    continues it in some way.
+    The gradients on the simplices are rationals and are rounded to float64, which changes the
+    function by at most `rounding`. Outside the mesh the interpolant is not defined, and the values
+    of the network are unspecified.
 
     Args:
         mesh: The mesh with its values.
-        box: Where rounding is bounded; it must meet the mesh.
-        max_pieces: How many pieces filling concave kinks may make.
+        box: The box on which rounding is bounded: a `Box`, or its text. It must meet the mesh.
+        max_pieces: The maximum number of pieces created by filling concave kinks.
 
     Raises:
         DiscontinuityError: If the function jumps.
-        ArgumentError: If the mesh does not fill a convex set face to face.
-        SizeLimitError: If the mesh is not regular and filling could exceed `max_pieces`.
+        ArgumentError: If the simplices do not fill a convex set face to face, or if the box does
+            not meet the mesh.
+        SizeLimitError: If the mesh is not regular and filling kinks could exceed `max_pieces`.
 
     Examples:
         >>> square = Mesh([[0, 0], [1, 0], [0, 1], [1, 1]], [[0, 1, 2], [1, 2, 3]], [0, 0, 0, 1])
@@ -296,10 +306,11 @@ def maxout_from_mesh(mesh: Mesh, box: Box | str, *, max_pieces: int = MAX_PIECES
 
 
 def require_meeting(mesh: Mesh, box: Box) -> None:
-    """Refuse a box apart from the mesh."""
+    """Raise an error if a box does not meet the mesh."""
     used = mesh.vertices[np.unique(mesh.simplices)]
     apart = (used.max(axis=0) < box.low) | (used.min(axis=0) > box.high)
     if apart.any():
         raise ArgumentError(
-            f"`box` must meet the mesh; they are apart along coordinate {int(apart.argmax())}."
+            "`box` must meet the mesh, but they are disjoint along coordinate "
+            f"{int(apart.argmax())}."
         )

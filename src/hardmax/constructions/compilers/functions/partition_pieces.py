@@ -1,6 +1,6 @@
-r"""A model on a box, given by its partition, as a maxout network of one hidden layer.
+r"""Write a model on a box, given by its partition, as a maxout network with one hidden layer.
 
-**The convex difference a network of units carries through its layers, cell by cell.**
+**The convex difference that a network of units carries through its layers, cell by cell.**
 
 Write every coordinate of the stream as $p - q$ with convex $p$ and $q$. A score
 $\langle a, z\rangle + c$ is then $u - v$ with $u = a^+ p + a^- q + c$ and $v = a^+ q + a^- p$ where
@@ -8,9 +8,9 @@ $a = a^+ - a^-$, and a unit is
 
 $$\max_j (u_j - v_j) = \max_j \Big(u_j + \sum_{k \ne j} v_k\Big) - \sum_k v_k .$$
 
-All these functions are affine on each cell of the network, so the last $q$ is a convex function
-without new pieces, and adding it makes the output convex. This is the pair of tropical polynomials
-of [ZNL18] without its terms: only the term that wins on each cell is ever formed.
+All these functions are affine on each cell of the network. The final $q$ is therefore a convex
+function without new pieces, and adding it makes the output convex. This is the pair of tropical
+polynomials of [ZNL18], except that only the term that wins on each cell is ever computed.
 """
 
 from collections.abc import Iterable, Sequence
@@ -89,12 +89,12 @@ class SignedParts(NamedTuple):
 
 
 def carries_a_difference(network: ArgmaxNetwork) -> bool:
-    """Say whether every group passes its maximum on, as units do and heads do not."""
+    """Return whether every group returns its maximum, as units do and heads do not."""
     return all(bool(layer.passes_maximum.all()) for layer in network.layers)
 
 
 def carried_liftings(network: ArgmaxNetwork, signatures: IntArray) -> WideArray:
-    """Return the $q$ of the outputs on each cell: `(n_cells, dim_out, dim + 1)`.
+    """Return the function $q$ of the outputs on each cell: shape `(n_cells, dim_out, dim + 1)`.
 
     Args:
         network: A network of units, on its own input space.
@@ -154,23 +154,26 @@ def _matrix(rows: list[list[fmpq]]) -> fmpq_mat:
 def maxout_from_partition(
     partition: Partition, box: Box | str, *, max_pieces: int = MAX_PIECES
 ) -> MaxoutForm:
-    r"""Write a continuous model as a maxout network of one hidden layer.
+    r"""Write a continuous model as a maxout network with one hidden layer.
 
-    Whatever the depth of the model, the result is one layer: its forms are the affine maps of the
-    cells. In one dimension slope jumps are sorted by sign. Beyond, a model that is convex or
-    concave on the box needs one maximum; one made of ReLU and maxout units carries a convex
-    difference without new pieces through its layers (see `layer_liftings`); for any other the
-    concave kinks are filled along their hyperplanes (see `facet_kinks`).
+    The result has one hidden layer for models of any depth; its forms are the affine maps of the
+    cells. In dimension 1, the changes of slope are sorted by sign. In higher dimensions, a model
+    that is convex or concave on the box needs a single maximum. A model that consists of ReLU and
+    maxout units carries a convex difference without new pieces through its layers. For any other
+    model, the concave kinks are filled along their hyperplanes.
 
     Args:
-        partition: All cells of the model on a bounded domain of full dimension.
-        box: A box inside that domain, where rounding is bounded.
-        max_pieces: How many pieces filling concave kinks may make.
+        partition: The complete partition of the model on a bounded domain of full dimension.
+        box: A box inside that domain, on which rounding is bounded: a `Box`, or its text.
+        max_pieces: The maximum number of pieces created by filling concave kinks.
 
     Raises:
-        DiscontinuityError: If the model jumps somewhere in the domain; the message names the place
-            and the two values.
-        ArgumentError: If the box leaves the domain, or cells are missing.
+        DtypeError: If `partition` is not a `Partition`.
+        DiscontinuityError: If the model jumps somewhere in the domain. The message states the point
+            and both values.
+        IncompleteError: If cells are missing because the search was stopped early.
+        ArgumentError: If the box does not lie in the domain, or if the domain is unbounded or a
+            slice.
         SizeLimitError: If filling kinks could exceed `max_pieces`.
 
     Examples:
@@ -259,9 +262,9 @@ def _refuse_jump(pieces: ExactPieces, facet: SharedFacet) -> None:
 
 def _jump(place: WideArray, one: WideArray, other: WideArray) -> str:
     return (
-        "`partition` must be that of a continuous model; at "
-        f"{describe(place)} it jumps between {describe_values(exact_values_at(one, place))} and "
-        f"{describe_values(exact_values_at(other, place))}."
+        "`partition` must belong to a continuous model, but at "
+        f"{describe(place)} the model jumps between {describe_values(exact_values_at(one, place))} "
+        f"and {describe_values(exact_values_at(other, place))}."
     )
 
 
@@ -269,7 +272,8 @@ def _require_inside(partition: Partition, box: Box) -> None:
     domain = partition.domain
     if not domain.is_identity:
         raise ArgumentError(
-            "`partition` must be of a domain of full dimension, a Box or a Polytope; got a slice."
+            "The domain of `partition` must have full dimension, like a Box or a Polytope; it is a "
+            "slice."
         )
     ends, exponents = scaled_rows(np.stack([box.low, box.high], axis=1))
     scale = [fmpq(2) ** int(e) for e in exponents]
@@ -278,8 +282,8 @@ def _require_inside(partition: Partition, box: Box) -> None:
         reach = sum((max(a * low, a * high) * s for a, (low, high), s in pairs), fmpq(0))
         if reach > row[-1]:
             raise ArgumentError(
-                "`box` must lie in the domain of `partition`; it leaves it across "
+                "`box` must lie in the domain of `partition`; it violates the inequality "
                 f"{[float(a) for a in row[:-1]]} x <= {float(row[-1])}."
             )
     if enclosing_box(domain) is None:
-        raise ArgumentError("`partition` must be of a bounded domain; got an unbounded one.")
+        raise ArgumentError("The domain of `partition` must be bounded; it is unbounded.")

@@ -32,19 +32,21 @@ Face = tuple[int, ...]
 
 
 def reduce_arity(form: MaxoutForm) -> MaxoutForm:
-    r"""Replace every unit of more than $d + 1$ forms by units of at most $d + 1$.
+    r"""Replace every unit with more than $d + 1$ forms by units with at most $d + 1$ forms.
 
-    Terms of one form each are affine; they are added up in one unit for each output, which float64
-    may round.
+    Terms with a single form are affine. They are added up in one unit for each output, which may be
+    rounded to float64.
 
     Args:
-        form: A function of one or two variables as a network of one hidden layer.
+        form: A function of $d = 1$ or 2 variables, as a network with one hidden layer.
 
     Returns:
-        The same function, with the bound on rounding that both steps together have.
+        The same function, with a bound on the total rounding of both steps.
 
     Raises:
-        ArgumentError: If the function has more than two variables, or the network more layers.
+        DtypeError: If `form` is not a `MaxoutForm`.
+        ArgumentError: If the function has more than two variables, or the network has more than one
+            hidden layer.
 
     Examples:
         >>> from hardmax import Box
@@ -86,7 +88,7 @@ def reduce_arity(form: MaxoutForm) -> MaxoutForm:
 
 
 def is_reducible(form: MaxoutForm) -> bool:
-    """Say whether `reduce_arity` applies: one or two variables and one hidden layer."""
+    """Return whether `reduce_arity` applies: one or two variables and one hidden layer."""
     return len(form.network.ranks) == 1 and form.network.dim_in <= 2
 
 
@@ -94,7 +96,7 @@ def signed_faces(polynomial: TropicalPolynomial) -> list[tuple[int, Face]]:
     r"""Return the interior faces of a triangulated dual subdivision with their signs.
 
     Args:
-        polynomial: In one or two variables.
+        polynomial: A polynomial in one or two variables.
 
     Returns:
         Pairs of a sign and the terms on a face: $P = \sum \pm \max_{i \in \sigma} \ell_i$.

@@ -33,8 +33,8 @@ class DifferenceOfMaxima:
     Every continuous piecewise linear function is of this form [KS87].
 
     Attributes:
-        above: The $\ell_i$, as `AffineForms` or a `TropicalPolynomial`.
-        below: The $\ell'_j$, likewise; None means 0.
+        above: The forms $\ell_i$, as `AffineForms` or a `TropicalPolynomial`.
+        below: The forms $\ell'_j$, as `AffineForms` or a `TropicalPolynomial`; None stands for 0.
 
     Examples:
         >>> tent = DifferenceOfMaxima(AffineForms([[1.0]], [0.0]), AffineForms([[0.0], [2.0]],
@@ -60,8 +60,7 @@ class DifferenceOfMaxima:
                 )
             if given.dim != self.above.dim:
                 raise ShapeMismatchError(
-                    f"`below` must have as many variables as `above`, {self.above.dim}; got "
-                    f"{given.dim}."
+                    f"`below` must have {self.above.dim} variables, like `above`; got {given.dim}."
                 )
 
     @property
@@ -75,8 +74,8 @@ class LatticeForm:
     r"""The function $\max_s \min_{i \in S_s} \ell_i(x)$.
 
     Attributes:
-        forms: The $\ell_i$.
-        sets: The $S_s$, sequences of indices of forms, none empty.
+        forms: The forms $\ell_i$.
+        sets: The sets $S_s$, as nonempty sequences of indices of forms.
 
     References:
         [TM99].
@@ -101,7 +100,9 @@ class LatticeForm:
         for s, given in enumerate(sequence("sets", self.sets)):
             chosen = sequence(f"sets[{s}]", given, nonempty=False)
             if not chosen:
-                raise EmptyInputError(f"`sets[{s}]` must name at least one form; got none.")
+                raise EmptyInputError(
+                    f"`sets[{s}]` must contain the index of at least one form; it is empty."
+                )
             last = self.forms.n_forms - 1
             read.append(
                 tuple(integer(f"sets[{s}]", index, at_least=0, at_most=last) for index in chosen)
@@ -119,8 +120,8 @@ def maxout_from_difference(difference: DifferenceOfMaxima, box: Box | str) -> Ma
 
     Args:
         difference: The function.
-        box: Where rounding is bounded. Affine forms are stored as they are; the terms of a
-            polynomial that came from arithmetic may need rounding.
+        box: The box on which rounding is bounded: a `Box`, or its text. Affine forms are stored
+            without rounding; the terms of a polynomial that results from arithmetic may be rounded.
 
     Examples:
         >>> tent = DifferenceOfMaxima(AffineForms([[1.0]], [0.0]), AffineForms([[0.0], [2.0]],
@@ -141,12 +142,13 @@ def maxout_from_difference(difference: DifferenceOfMaxima, box: Box | str) -> Ma
 def maxout_from_rational_map(rational: TropicalRationalMap, box: Box | str) -> MaxoutForm:
     r"""Write a tropical rational map as a maxout network of one layer.
 
-    There is one unit for each numerator and one for the denominator, which all outputs subtract; a
-    denominator of one term joins the numerators. Terms that never win are dropped first.
+    The network has one unit for each numerator and one for the denominator, which is subtracted
+    from all outputs. A denominator with a single term is merged into the numerators. Terms that
+    never win are removed first.
 
     Args:
         rational: The map.
-        box: Where rounding is bounded.
+        box: The box on which rounding is bounded: a `Box`, or its text.
 
     Examples:
         >>> x = TropicalRationalMap.from_affine([[1.0]])
@@ -169,12 +171,12 @@ def maxout_from_rational_map(rational: TropicalRationalMap, box: Box | str) -> M
 def maxout_from_lattice(lattice: LatticeForm, box: Box | str) -> MaxoutForm:
     r"""Write a max-min form as a maxout network of two layers.
 
-    The first layer has the units $g_s = \max_{i \in S_s} (-\ell_i)$, the second the one unit
-    $\max_s (-g_s)$. Nothing is rounded.
+    The first layer has the units $g_s = \max_{i \in S_s} (-\ell_i)$. The second layer has the
+    single unit $\max_s (-g_s)$. Nothing is rounded.
 
     Args:
         lattice: The function.
-        box: Where rounding is bounded.
+        box: The box of the result: a `Box`, or its text.
 
     Examples:
         >>> forms = AffineForms([[1.0], [-1.0], [0.0]], [0.0, 2.0, 0.5])
