@@ -1,4 +1,4 @@
-"""The papers' figures and examples, recomputed, as a page: what `make reproduce` finds."""
+"""The page with the recomputed figures and examples of the papers, from `make reproduce`."""
 
 import contextlib
 import io
@@ -17,16 +17,16 @@ from hardmax.papers.report import build_report
 
 INTRODUCTION = """# The papers' figures, recomputed
 
-Every figure, table and example of [SL26] and [GYZ26], computed again: what the paper says, what is
-true, and the verdicts of [the ledger](right_and_wrong.md). All of it is made by `make reproduce`,
-which writes one page that can be kept or sent, <a href="report.html">the report</a>, with the
-tables and settings behind every picture. [SL26] is meant where no paper is named.
+This page recomputes every figure, table and example of [SL26] and [GYZ26]. Each entry has the claim
+of the paper, the result, and the verdicts of [the ledger](right_and_wrong.md). `make reproduce`
+computes all of it and writes a single self-contained page, <a href="report.html">the report</a>,
+with the tables and settings behind every picture. Where no paper is named, the paper is [SL26].
 
 """
 
 
 def figures_pages(folder: Path) -> dict[str, str | bytes]:
-    """Return the page and its pictures; what is in `folder` and unchanged is not computed again."""
+    """Return the page and its pictures; results in `folder` that are up to date are reused."""
     with contextlib.redirect_stdout(io.StringIO()):
         records = run_experiments(list(experiment_titles()), folder)
     by_name = {record.name: record for record in records}
@@ -51,7 +51,7 @@ def write_report(folder: Path, path: Path) -> None:
 
 
 def _picture(folder: Path, stem: str) -> Path | None:
-    """Return the drawing, or the pixels where that is heavy."""
+    """Return the SVG, or the PNG if the SVG is too large."""
     svg, png = folder / f"{stem}.svg", folder / f"{stem}.png"
     if svg.is_file() and svg.stat().st_size <= LARGEST_DRAWING:
         return svg
@@ -65,7 +65,7 @@ def _entry(record: Record, wide: Path | None, narrow: Path | None, verdicts: dic
         if path:
             shown = f"only-{width}" if narrow else "figure"
             text += f"```{{image}} {path.name}\n:alt: {results['title']}\n:class: {shown}\n```\n\n"
-    said = {"The paper.": results["claimed"], "What is true.": results["summary"]}
+    said = {"Claim of the paper.": results["claimed"], "Result.": results["summary"]}
     for words, sentences in said.items():
         if sentences:
             text += f"**{words}** {marked_up(sentences[:1].upper() + sentences[1:])}\n\n"

@@ -10,32 +10,33 @@ from hardmax.papers.pages import Ruling
 
 INTRODUCTION = """# What the papers got right and wrong
 
-Every numbered statement, figure and table of [SL26] and [GYZ26], and every sentence between them
-that asserts something, in our own words, with a verdict that a check recomputes from trials whose
-truth is computed exactly ([how a verdict comes about](../audit.md)). This page is made from what
-the checks found; `hardmax audit --claim V.2` runs those of one statement, with trials, numbers and
-picture. What holds instead, with proofs: [theorems](../theorems.md).
+This page lists every numbered statement, figure and table of [SL26] and [GYZ26], and every other
+sentence there that makes an assertion, paraphrased. Each claim has a verdict, which a check
+recomputes from trials whose correct answer is computed exactly
+([how a verdict is derived](../audit.md)). The page is generated from the results of the checks;
+`hardmax audit --claim V.2` runs those of one statement and prints the trials and numbers. The
+correct statements, with proofs, are on the page [theorems](../theorems.md).
 
 """
 SECTIONS = {
     "false": ("False as stated", "false"),
     "loose": ("True, but not sharp", "true but not sharp"),
-    "holds with conditions": ("Right under a condition", "right under a condition"),
-    "holds": ("Right", "right"),
-    "not checkable": ("Nothing to try", "with nothing to try"),
+    "holds with conditions": ("True under a condition", "true under a condition"),
+    "holds": ("True", "true"),
+    "not checkable": ("Not checkable", "not checkable"),
 }
-"""For each verdict a title and words."""
+"""The title and the wording for each verdict."""
 
 
 def ledger_page(folder: Path) -> str:
-    """Return the page, from the ledger in `folder`; that is made again if the code has changed."""
+    """Return the page for the ledger in `folder`, which is recomputed if the code has changed."""
     if kept_audit(folder) is None:
         write_audit(run_audit(), folder)
     return page_of(read_audit(folder))
 
 
 def page_of(rulings: list[Ruling]) -> str:
-    """Return the claims by verdict, the wrong ones first; what is said twice stands once.
+    """Return the claims by verdict, the false ones first, without repetitions.
 
     Examples:
         >>> text = page_of([Ruling("V.2a", "Theorem V.2", "x < 1", "false", "x is 2")])
@@ -54,7 +55,7 @@ def page_of(rulings: list[Ruling]) -> str:
 
 
 def first_said(rulings: list[Ruling]) -> list[Ruling]:
-    """Return the claims without those that say again what another one says."""
+    """Return the claims without those that repeat another claim."""
     here = {ruling.id for ruling in rulings}
     return [ruling for ruling in rulings if ruling.repeats not in here]
 
@@ -67,7 +68,7 @@ def _entry(ruling: Ruling) -> str:
 
 
 def marked_up(text: str) -> str:
-    r"""Set formulas; let stars, dollars and brackets of plain text mean themselves.
+    r"""Typeset formulas, and escape the stars, dollars and brackets of plain text.
 
     Examples:
         >>> print(marked_up("2 * 3 in `a_b`, d_k"))

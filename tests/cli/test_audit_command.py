@@ -137,8 +137,8 @@ def test_explaining_one_claim_leaves_the_whole_ledger_alone(tmp_path, monkeypatc
     before = (tmp_path / "audit.json").read_bytes()
     done = run("--claim", "iii.4", "--out", str(tmp_path))
     assert "III.4.json" in " ".join(done.output.split())
-    assert "<h1>III.4, checked by running it</h1>" in (tmp_path / "III.4.html").read_text()
-    assert "<h1>Every claim, checked" in (tmp_path / "audit.html").read_text()
+    assert "<h1>Claim III.4, with recomputed verdicts</h1>" in (tmp_path / "III.4.html").read_text()
+    assert "<h1>All claims, with recomputed verdicts" in (tmp_path / "audit.html").read_text()
     assert (tmp_path / "audit.json").read_bytes() == before
     assert [ruling.id for ruling in read_audit(tmp_path)] == ["III.4", "III-E.1"]
 
@@ -176,8 +176,8 @@ def test_a_narrow_terminal_shows_every_word(tmp_path, monkeypatch):
 def test_a_page_counts_what_is_said_twice_once(tmp_path):
     twice = run_audit(find_claims("III-D") + find_claims("VI.2a"))
     page = write_audit(twice, tmp_path)[1].read_text()
-    assert "<p>1 claims (1 more are said again elsewhere), each with a check" in page
-    assert "says again what III-D says" in page
+    assert "<p>1 claim (1 more repeats another claim), each with a check" in page
+    assert "; repeats III-D" in page
     assert [ruling.repeats for ruling in read_audit(tmp_path)] == ["", "III-D"]
 
 

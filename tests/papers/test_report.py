@@ -93,7 +93,7 @@ def test_a_result_has_its_verdict_its_settings_and_its_time(page):
     assert "number of keys (1, 2, 3); scale 0.5 · 1.2 s" in text
     assert text.count("V.2: false") == 2
     assert "A <b>bold</b> claim" in text
-    assert "1 claims, each" in text
+    assert "1 claim, each" in text
     assert "the first 40 of 50 rows" in text
 
 

@@ -1,4 +1,4 @@
-"""The two papers: claims, each with a check; figures and examples; the report."""
+"""The two papers: their claims, each with a check; figures, examples and the report."""
 
 from hardmax._ground.public_names import attach
 

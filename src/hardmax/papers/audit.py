@@ -1,4 +1,4 @@
-"""Running the ledger: every check once, the results as a record, a page and pictures."""
+"""Run the checks of the ledger, and write the results as a record, a page and pictures."""
 
 import time
 from collections import Counter
@@ -14,17 +14,17 @@ from hardmax._ground.records import Record, code_fingerprint, file_digest, libra
 from hardmax.errors import RecordFormatError
 from hardmax.papers.claims import Claim, ClaimVerdict, Finding, Trial
 from hardmax.papers.ledger import REPEATS, all_claims
-from hardmax.papers.pages import Ruling, bibliography, ledger, page
+from hardmax.papers.pages import Ruling, bibliography, ledger, page, repetitions
 
 
 @dataclass(frozen=True, eq=False)
 class Result:
-    """One claim with what its check found just now.
+    """One claim and the result of running its check.
 
     Attributes:
         claim: The claim.
-        finding: The finding, whose verdict comes from its trials.
-        seconds: How long the check took.
+        finding: The finding; its verdict is derived from its trials.
+        seconds: The duration of the check in seconds.
 
     Examples:
         >>> from hardmax.papers import find_claims
@@ -47,7 +47,7 @@ class Result:
 
     @property
     def row(self) -> dict[str, Any]:
-        """The claim and the finding as plain values, in the order of a table."""
+        """The claim and the finding as plain values, in the column order of a table."""
         return {
             "id": self.claim.id,
             "source": self.claim.source,
@@ -64,13 +64,13 @@ class Result:
 
 
 def run_audit(claims: Sequence[Claim[Any]] | None = None) -> list[Result]:
-    """Check claims, with a progress bar on a terminal.
+    """Run the checks of claims, with a progress bar on a terminal.
 
     Args:
-        claims: Which; the whole ledger if None.
+        claims: The claims to check; by default, the whole ledger.
 
     Returns:
-        One result per claim, in order.
+        One result per claim, in the same order.
 
     Examples:
         >>> from hardmax.papers import find_claims
@@ -88,24 +88,24 @@ def run_audit(claims: Sequence[Claim[Any]] | None = None) -> list[Result]:
 def count_verdicts(results: Sequence[Result]) -> dict[str, int]:
     """Count the results by verdict, in the order of `ClaimVerdict`, zeros included.
 
-    What is said twice is counted once: an entry that repeats another one of the results is not.
+    A claim that repeats another claim among the results is not counted.
 
     Examples:
         >>> from hardmax.papers import find_claims
         >>> count_verdicts(run_audit(find_claims("III-E.1")))
         {'holds': 0, 'holds with conditions': 0, 'loose': 0, 'false': 1, 'not checkable': 0}
     """
-    counts = Counter(result.finding.verdict for result in _said_first(results))
+    counts = Counter(result.finding.verdict for result in _without_repetitions(results))
     return {verdict.value: counts[verdict] for verdict in ClaimVerdict}
 
 
 def summary(results: Sequence[Result]) -> str:
-    """Return how many claims got which verdict, in words.
+    """Return a sentence with the number of claims for each verdict.
 
     Examples:
         >>> from hardmax.papers import find_claims
         >>> summary(run_audit(find_claims("III-E.1")))
-        '1 claims: 0 holds, 0 holds with conditions, 0 loose, 1 false, 0 not checkable.'
+        '1 claim: 0 holds, 0 holds with conditions, 0 loose, 1 false, 0 not checkable.'
     """
     return _in_words(count_verdicts(results), len(results))
 
@@ -114,18 +114,17 @@ def _in_words(verdicts: Mapping[str, int], n_claims: int) -> str:
     counts = ", ".join(f"{count} {verdict}" for verdict, count in verdicts.items())
     first = sum(verdicts.values())
     again = n_claims - first
-    repeated = f" ({again} more are said again elsewhere)" if again else ""
-    return f"{first} claims{repeated}: {counts}."
+    return f"{first} claim{'s' * (first != 1)}{repetitions(again)}: {counts}."
 
 
-def _said_first(results: Sequence[Result]) -> list[Result]:
-    """Return the results without those whose claim repeats that of another of them."""
+def _without_repetitions(results: Sequence[Result]) -> list[Result]:
+    """Return the results without those whose claim repeats another claim among them."""
     here = {result.claim.id for result in results}
     return [result for result in results if REPEATS.get(result.claim.id) not in here]
 
 
 def audit_record(results: Sequence[Result]) -> Record:
-    """Pack results as one record, which reads back bit for bit; its input is the package's code.
+    """Return one record of all results; its inputs are a fingerprint of the package's code.
 
     Examples:
         >>> from hardmax.papers import find_claims
@@ -145,19 +144,19 @@ def audit_record(results: Sequence[Result]) -> Record:
 def write_audit(results: Sequence[Result], out: Path, name: str = "audit") -> list[Path]:
     """Write a record (JSON), a page (HTML) and one `ID.svg` for each picture to a folder.
 
-    The record is written last and holds the SHA-256 of the other files under `files`.
+    The record is written last. Its entry `files` has the SHA-256 of the other files.
 
     Args:
-        results: What `run_audit` returned.
-        out: The folder; made if it is not there.
-        name: What record and page are called. Only a whole ledger should be called `audit`: that is
-            what `read_audit` reads.
+        results: The results of `run_audit`.
+        out: The folder to write to; it is created if it does not exist.
+        name: The name of the record and the page. Use `audit` only for the whole ledger, because
+            `read_audit` reads the files of that name.
 
     Returns:
-        The files written, the record first.
+        The paths of the files written, the record first.
 
     Raises:
-        ArgumentError: If the folder cannot be written.
+        ArgumentError: If the folder cannot be created or written to.
 
     Examples:
         >>> import tempfile
@@ -172,7 +171,7 @@ def write_audit(results: Sequence[Result], out: Path, name: str = "audit") -> li
     drawn = {name: path.read_bytes() for name, path in pictures.items()}
     record = audit_record(results)
     files = [out / f"{name}.json", out / f"{name}.html"]
-    title = f"{'Every claim' if name == 'audit' else name}, checked by running it"
+    title = f"{'All claims' if name == 'audit' else f'Claim {name}'}, with recomputed verdicts"
     body = f"<h1>{title}</h1>\n{ledger(rulings(record), drawn)}\n{bibliography()}"
     write_text(files[1], page(title, body))
     digests = {path.name: file_digest(path) for path in [files[1], *pictures.values()]}
@@ -181,7 +180,7 @@ def write_audit(results: Sequence[Result], out: Path, name: str = "audit") -> li
 
 
 def rulings(record: Record) -> list[Ruling]:
-    """Return the claims of an audit's record as a page shows them."""
+    """Return the claims in the record of an audit, in the form that a page shows."""
     fields = ("id", "where", "statement", "verdict", "explanation", "corrected")
     return [
         Ruling(**{field: row[field] for field in fields}, repeats=row.get("repeats", ""))
@@ -190,7 +189,7 @@ def rulings(record: Record) -> list[Ruling]:
 
 
 def read_audit(out: Path) -> list[Ruling]:
-    """Return the ledger that `write_audit` left in a folder; empty if there is none.
+    """Return the ledger that `write_audit` wrote to a folder; an empty list if there is none.
 
     Examples:
         >>> import tempfile
@@ -209,10 +208,11 @@ def read_audit(out: Path) -> list[Ruling]:
 
 
 def kept_audit(out: Path) -> str | None:
-    """Return the summary of the ledger in a folder if it need not be computed again, else None.
+    """Return the summary of the ledger in a folder if the ledger is up to date, else None.
 
-    It need not if all of this package's code, the libraries and the files are what they were when
-    the whole ledger was written there. Nothing else enters: claims and their instances are code.
+    The ledger is up to date if the code of this package, the libraries and the files have not
+    changed since the whole ledger was written there. There are no other inputs: claims and their
+    instances are code.
     """
     try:
         stored = Record.load(out / "audit.json")

@@ -1,15 +1,16 @@
 """One claim of a paper: its content as an object, and a check that recomputes the verdict.
 
-A check is a function of what the claim asserts, not of the claim's name: it gets the claimed bound,
-formula or predicate, tries it on instances whose truth is computed exactly, and returns the trials.
-The verdict is a function of the trials alone (`judge`), so it cannot be stored, and it changes when
-the content does: every claim carries a corrupted or a repaired content that must change it, and so
-must every content next to them (`Claim.unmoved` says where not, and why).
+A check is a function of the content of the claim, not of its id: it receives the claimed bound,
+formula or predicate, tests it on instances whose correct answer is computed exactly, and returns
+the trials. The verdict is a function of the trials alone (`judge`), so it cannot be stored, and it
+changes when the content does: every claim carries a corrupted or a repaired content that must
+change the verdict, and so must every slightly different content (`Claim.unmoved` lists the
+exceptions, with reasons).
 
-Claims are tried in the model that the paper itself has: heads without biases, keys and values that
-are fixed, $x$ the query token. A condition cuts down what a statement speaks of, within that model;
-it never brings in another one. Where only a query bias saves a claim, the claim as stated is false,
-and what holds with the bias is an entry of its own.
+Claims are tested in the model of the paper itself: heads without biases, fixed keys and values, and
+$x$ as the query token. A condition restricts a statement within that model; it never replaces the
+model. If a claim is true only with a query bias, then the claim as stated is false, and the
+statement with the bias is a separate entry.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -28,7 +29,7 @@ Number: TypeAlias = int | float | Fraction
 
 
 class ClaimVerdict(StrEnum):
-    """What the trials of a claim amount to.
+    """The verdict on a claim, derived from its trials.
 
     Examples:
         >>> ClaimVerdict("loose")
@@ -44,16 +45,18 @@ class ClaimVerdict(StrEnum):
 
 @dataclass(frozen=True)
 class Trial:
-    """The claim tried on one instance.
+    """The result of testing a claim on one instance.
 
     Attributes:
-        instance: What was tried, in words.
-        holds: Whether the claim is true there; None if as stated it has no truth value there.
-        condition: Whether the instance meets the extra condition under which the claim is right.
-            True everywhere if no condition is known that saves the claim within its model.
+        instance: A description of the instance.
+        holds: Whether the claim is true for the instance; None if, as stated, it has no truth value
+            there.
+        condition: Whether the instance satisfies the extra condition under which the claim is true.
+            Always True if no condition is known that makes the claim true within its model.
         tight: For a bound, whether the instance attains it; for a property, whether it decides the
-            instance, however that is written. None if the instance is not meant to tell.
-        numbers: The numbers, arrays and strings behind the answer (whatever a `Record` can hold).
+            instance, in whatever form it is written. None if the instance is not meant to show
+            this.
+        numbers: The numbers, arrays and strings behind the answer (anything a `Record` can hold).
 
     Examples:
         >>> upper_trial("three keys", 3, 4).holds, upper_trial("three keys", 5, 4).holds
@@ -73,10 +76,10 @@ class Trial:
 def judge(trials: Iterable[Trial]) -> ClaimVerdict:
     """Derive the verdict from the trials.
 
-    A failure where the extra condition is met (or where none is offered) makes the claim false. If
-    it fails only where the condition is not met, and holds somewhere where it is, it holds with
-    conditions. If it never fails but misses its own extremal instances, or says nothing about
-    them, it is loose.
+    The claim is false if it fails on an instance that satisfies the extra condition (or if there is
+    no such condition). It holds with conditions if it fails only on instances that violate the
+    condition, and holds on some instance that satisfies it. It is loose if it never fails, but
+    misses its own extremal instances or makes no statement about them.
 
     Examples:
         >>> judge([Trial("a", True), Trial("b", False)])
@@ -104,14 +107,14 @@ def judge(trials: Iterable[Trial]) -> ClaimVerdict:
 
 @dataclass(frozen=True, eq=False)
 class Finding:
-    """What a check found.
+    """The result of a check.
 
     Attributes:
-        trials: The instances tried.
-        explanation: One or two sentences with the numbers just computed.
-        corrected: The sharp or corrected statement, which is `Claim.repaired` in words; "" if the
-            claim stands as it is.
-        figure: Draws the counterexample or the attained case, if there is a picture of it.
+        trials: One trial per instance.
+        explanation: One or two sentences with the numbers that the check computed.
+        corrected: The sharp or corrected statement (`Claim.repaired` in words); "" if the claim
+            needs no correction.
+        figure: A function that draws the counterexample or the attained case, or None.
 
     Examples:
         >>> Finding((Trial("equal keys", False),), "Two equal keys tie.").verdict
@@ -138,7 +141,7 @@ class Finding:
 
     @property
     def verdict(self) -> ClaimVerdict:
-        """The verdict the trials amount to (see `judge`)."""
+        """The verdict derived from the trials (see `judge`)."""
         return judge(self.trials)
 
 
@@ -147,22 +150,23 @@ class Claim(Generic[Content]):
     """One statement of a paper.
 
     Attributes:
-        id: For example `"V.2"`, `"Fig6a"`, `"AppD.1"`, `"B.1"`; several claims of one numbered
-            statement are told apart by a letter: `"V.2b"`.
-        source: `"SL26"` or `"GYZ26"`.
-        where: Where it stands, for example `"Theorem V.2, section V-A"`.
-        kind: `"definition"`, `"theorem"`, `"figure"`, ...
-        statement: The claim in our own words.
-        content: What is claimed, as something `check` can try: a bound as a function, a
-            formula, a predicate, or a small dataclass of numbers.
-        check: Tries a content and returns the finding.
-        corrupted: A content that is wrong; its verdict must differ from the claim's.
+        id: The id, for example `"V.2"`, `"Fig6a"`, `"AppD.1"`, `"B.1"`; a letter distinguishes
+            several claims of one numbered statement: `"V.2b"`.
+        source: The paper, `"SL26"` or `"GYZ26"`.
+        where: The place in the paper, for example `"Theorem V.2, section V-A"`.
+        kind: The kind of statement: `"definition"`, `"theorem"`, `"figure"`, ...
+        statement: Our paraphrase of the claim.
+        content: The claim in a form that `check` can test: a bound as a function, a formula, a
+            predicate, or a small dataclass of numbers.
+        check: A function that tests a content and returns the finding.
+        corrupted: A wrong content; its verdict must differ from that of the claim.
         repaired: The corrected or sharp content; its verdict must be `ClaimVerdict.HOLDS`.
-        neighbours: More contents that are nearly right, by name; the name begins with what they
-            stand next to, `"content"` or `"repaired"`. The verdict must turn for each.
-        unmoved: For contents next to this one that the check need not tell from it, the reason. A
-            key is the beginning of what a general rule does to a content (see the tests), such as
-            `"content + 1"`.
+        neighbours: Further contents that are nearly right, by name. The name begins with the
+            content that they resemble, `"content"` or `"repaired"`. Each of them must change the
+            verdict.
+        unmoved: The reasons why the check need not distinguish certain similar contents. A key is
+            the beginning of the description of a general modification of a content (see the
+            tests), such as `"content + 1"`.
 
     Examples:
         >>> check = lambda n: Finding((equal_trial("one unit", 2, n),), "One unit has two cells.")
@@ -191,7 +195,7 @@ class Claim(Generic[Content]):
         return card(f"Claim {self.id}", rows)
 
     def run(self) -> Finding:
-        """Check the claim as the paper states it."""
+        """Run the check on the claim as the paper states it."""
         return self.check(self.content)
 
 
@@ -209,15 +213,15 @@ def upper_trial(
     extremal: bool = False,
     **numbers: Any,
 ) -> Trial:
-    """Try an upper bound on an instance where the bounded quantity is known.
+    """Test an upper bound on an instance for which the bounded quantity is known.
 
     Args:
-        instance: What was tried, in words.
-        true: The quantity on this instance (a count; exact).
+        instance: A description of the instance.
+        true: The exact value of the quantity for this instance (a count).
         claimed: The claimed bound.
-        condition: See `Trial`.
+        condition: Whether the instance satisfies the condition of the claim (see `Trial`).
         extremal: Whether the instance is a maximiser, so that a sharp bound must be attained.
-        numbers: More numbers to keep.
+        numbers: Further numbers to store.
 
     Examples:
         >>> judge([upper_trial("parabola family, N=6, H=d=3", 92, 216, extremal=True)])
@@ -241,7 +245,7 @@ def lower_trial(
     extremal: bool = False,
     **numbers: Any,
 ) -> Trial:
-    """Try a lower bound on an instance where the bounded quantity is known (see `upper_trial`)."""
+    """Test a lower bound on an instance for which the quantity is known (see `upper_trial`)."""
     return Trial(
         instance,
         bool(true >= claimed),
@@ -261,10 +265,10 @@ def bracket_trial(
     extremal: bool = True,
     **numbers: Any,
 ) -> Trial:
-    """Try an upper bound that is known as an enclosure against a quantity known as one.
+    """Test an upper bound on a quantity, where both are known as enclosures.
 
     An enclosure never proves equality. The bound fails if the quantity certainly exceeds it, and an
-    extremal instance attains it if the two cannot be told apart.
+    extremal instance attains it if the two enclosures cannot be distinguished.
     """
     return Trial(
         instance,
@@ -278,6 +282,6 @@ def bracket_trial(
 def equal_trial(
     instance: str, true: Any, claimed: Any, *, condition: bool = True, **numbers: Any
 ) -> Trial:
-    """Try a claimed value (a number, a string, a tuple) against the computed one."""
+    """Compare a claimed value (a number, a string, a tuple) with the computed one."""
     kept = {"true": true, "claimed": claimed, **numbers}
     return Trial(instance, bool(true == claimed), condition, None, kept)

@@ -1,4 +1,4 @@
-"""Running experiments: what is done and unchanged is kept, each result is saved at once."""
+"""Run experiments; keep results that are up to date, and save each new result at once."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -15,7 +15,7 @@ from hardmax.papers.registry import Experiment, Level, load_experiment
 from hardmax.papers.store import write_table
 
 _FONTS = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, 'DejaVu Sans'"
-"""The type of the page, for drawings that are shown on it."""
+"""The fonts of the page, for the drawings shown on it."""
 
 _TEXTS = ("title", "summary", "claimed")
 
@@ -25,22 +25,22 @@ def run_experiments(
 ) -> list[Record]:
     """Run experiments by name; write `NAME.json`, `NAME.svg`, `NAME.png` and tables to a folder.
 
-    A figure with panels side by side is written as `NAME-narrow` too, with its panels stacked, but
-    not at the level `"quick"`.
+    A figure with panels side by side is also written as `NAME-narrow`, with its panels stacked,
+    except at the level `"quick"`.
 
-    Each level has a folder of its own (see `level_folder`), so that a quick look never takes the
-    place of a long computation.
+    Each level has its own folder (see `level_folder`), so that a quick run never overwrites the
+    results of a long computation.
 
-    A record whose parameters, library versions and code (all of this package) are the present ones
-    is not computed again, so an interrupted run goes on where it stopped; one whose figures or
-    tables are missing or damaged is. The results of a record are the experiment's own numbers
-    beside `title`, `summary`, `claimed`, `claims` and `files` (the SHA-256 of each file).
+    An experiment is not run again if its record has the current parameters, library versions and
+    code (all of this package), so an interrupted run continues where it stopped. It is run again if
+    its figures or tables are missing or damaged. The results of a record contain the numbers of the
+    experiment and `title`, `summary`, `claimed`, `claims` and `files` (the SHA-256 of each file).
 
     Args:
         names: Names from `experiment_titles`.
-        out: The folder of all levels; made if it is not there.
-        level: `"quick"`, `"default"` or `"full"`: how large the computations are.
-        again: Run everything, also what is done.
+        out: The folder of all levels; it is created if it does not exist.
+        level: The size of the computations: `"quick"`, `"default"` or `"full"`.
+        again: Whether to run experiments even if their results are up to date.
 
     Returns:
         One record per name.
@@ -72,7 +72,7 @@ def run_experiments(
 
 
 def level_folder(out: Path, level: Level) -> Path:
-    """Return where the results of a level are: the folder itself, or `OUT/quick` and `OUT/full`.
+    """Return the folder of a level: `OUT` itself for the default, else `OUT/quick` or `OUT/full`.
 
     Examples:
         >>> [level_folder(Path("results"), level).as_posix() for level in ("default", "quick")]
@@ -82,7 +82,7 @@ def level_folder(out: Path, level: Level) -> Path:
 
 
 def load_records(folder: Path) -> list[Record]:
-    """Read every experiment's record in a level's folder; files that are none are passed over."""
+    """Read the records of all experiments in a level's folder; other files are ignored."""
     records = []
     for path in sorted(folder.glob("*.json")):
         try:
@@ -129,7 +129,7 @@ def _run(experiment: Experiment, out: Path, stacked: bool) -> Record:
 
 
 def _save_figure(figure: Any, stem: Path, stacked: bool) -> list[Path]:
-    """Write a figure as a drawing and as pixels, and if asked once more with its panels stacked."""
+    """Write a figure as SVG and PNG, and optionally a narrow version with stacked panels."""
     from hardmax.plotting.style import stack_panels
 
     svg, png = stem.with_name(f"{stem.name}.svg"), stem.with_name(f"{stem.name}.png")
@@ -153,14 +153,14 @@ def _save_figure(figure: Any, stem: Path, stacked: bool) -> list[Path]:
 
 
 def _save_drawing(figure: Any, path: Path) -> None:
-    """Write an SVG without a date, so that equal pictures are equal files, in the page's type."""
+    """Write an SVG in the page's fonts, without a date, so that equal pictures are equal files."""
     text = StringIO()
     figure.savefig(text, format="svg", metadata={"Date": None})
     write_text(path, text.getvalue().replace("'DejaVu Sans'", _FONTS))
 
 
 def _finished(experiment: Experiment, out: Path) -> Record | None:
-    """Return the stored record if it answers the present question and its files are whole."""
+    """Return the stored record if it is up to date and its files are intact, else None."""
     try:
         stored = Record.load(out / f"{experiment.name}.json")
     except (FileNotFoundError, RecordFormatError):

@@ -1,15 +1,15 @@
-"""The headlines of the report: what holds, what is false and what is new, in a sentence each."""
+"""The headlines of the report: what holds, what is false and what is new, one sentence each."""
 
 from typing import NamedTuple
 
 
 class Finding(NamedTuple):
-    """A sentence that is true, and the claims of the ledger it answers; none if it is new.
+    """A true sentence, and the claims of the ledger that it answers; no claims if it is new.
 
     Attributes:
-        sentence: What is so.
-        claims: Ids of the ledger whose verdicts stand beside it.
-        experiment: The experiment that shows it; empty if none does.
+        sentence: The sentence.
+        claims: Ids of claims in the ledger; their verdicts appear next to the sentence.
+        experiment: The experiment that shows it; empty if there is none.
     """
 
     sentence: str
@@ -18,7 +18,7 @@ class Finding(NamedTuple):
 
 
 class Work(NamedTuple):
-    """A work as a bibliography cites it, with its address if it has one."""
+    """A work as cited in a bibliography, with its address if it has one."""
 
     authors: str
     title: str
@@ -28,55 +28,56 @@ class Work(NamedTuple):
 
 FINDINGS = (
     Finding(
-        "As the temperature falls, a head hands each query to one key: the winner of a power "
-        "diagram of the keys. Heads together cut space as the normal fan of a Minkowski sum.",
+        "As the temperature tends to 0, a head assigns each query to a single key, the winner in "
+        "a power diagram of the keys. Several heads together partition space by the normal fan of "
+        "a Minkowski sum.",
         ("IV.3a", "III.13a"),
         "fig3",
     ),
     Finding(
-        "Depth multiplies cells: with a query bias the construction of the paper has N^(dL) "
-        "routing cells and more, built and counted here up to 262\u00a0144.",
+        "Depth multiplies the number of cells. With a query bias, the paper's construction has at "
+        "least N^(dL) routing cells; here it is built, and up to 262\u00a0144 of them are counted.",
         ("V.7d", "V.9c"),
         "fig1",
     ),
     Finding(
-        "Softmax is exponentially close to its limit where the margin is large against the "
+        "Softmax is exponentially close to its limit where the margin is large compared with the "
         "temperature.",
         ("VI.1a", "VI.3a"),
         "persistence",
     ),
     Finding(
-        "Every maxout network becomes a transformer that can be written down; here it comes with "
-        "a certified error.",
+        "Every maxout network can be written explicitly as a transformer; here the transformer "
+        "has a certified error.",
         ("B.1", "B.4"),
         "emulation",
     ),
     Finding(
-        "Without biases all walls pass through the origin, and N^(dL) is out of reach: each layer "
+        "Without biases, all walls pass through the origin and N^(dL) is out of reach: each layer "
         "loses one power of N.",
         ("I.3a", "V.9a"),
         "growth",
     ),
     Finding(
-        "Three heads with six keys in space have at most 92 vertices, not 216, and for more heads "
-        "than dimensions the stated order (NH)^floor(d/2) is too small [Wei12].",
+        "Three heads with six keys in space have at most 92 vertices, not 216. For more heads "
+        "than dimensions, the stated order (NH)^floor(d/2) is too small [Wei12].",
         ("Fig4", "V.2b"),
         "fig4",
     ),
     Finding(
-        "Two layers of three ReLU units make at most 34 regions, not 49.",
+        "Two layers of three ReLU units have at most 34 regions, not 49.",
         ("Fig2",),
         "fig2",
     ),
     Finding(
-        "A key is dead if it lies in the hull of the others, not if its norm is small.",
+        "A key never wins if it lies in the hull of the others, whatever its norm.",
         ("Fig3",),
         "fig3",
     ),
     Finding(
-        "The standard scaling is the temperature sqrt(d_k), not 1/sqrt(d_k): a margin of 2 leaves "
-        "the winner of 512 keys as little as a quarter of a percent of the weight, where the paper "
-        "finds 99.98 percent.",
+        "The standard scaling is the temperature sqrt(d_k), not 1/sqrt(d_k). At a margin of 2, "
+        "the winner of 512 keys may have as little as a quarter of a percent of the weight, where "
+        "the paper finds 99.98 percent.",
         ("VI.2a", "VI.2e"),
         "ex-VI2",
     ),
@@ -87,41 +88,43 @@ FINDINGS = (
         "fig7",
     ),
     Finding(
-        "The bound on the curvature at finite temperature fails; a sharp one takes its place.",
+        "The bound on the curvature at finite temperature fails; a sharp bound replaces it.",
         ("VI.1c",),
     ),
     Finding(
-        "Regions of transformers, called intractable even for five keys in the plane, are counted "
-        "exactly, each count with a certificate that anyone can check.",
+        "The regions of transformers, whose enumeration the paper calls intractable even for five "
+        "keys in the plane, are counted exactly, and each count has a certificate that anyone can "
+        "check.",
         ("VII.1b",),
         "fig6a",
     ),
     Finding(
-        "The sharp number of cells of a layer, with and without bias, for every number of heads "
-        "and every dimension, and keys that attain it.",
+        "The exact maximum number of cells of a layer, with and without bias, for every number of "
+        "heads and every dimension, and keys that attain it.",
         experiment="growth",
     ),
     Finding(
-        "The largest number of regions of two ReLU layers, the first of up to three units, and "
-        "networks that have it.",
+        "The largest number of regions of two ReLU layers, with up to three units in the first, "
+        "and networks that attain it.",
         experiment="fig2",
     ),
     Finding(
-        "Maxout networks, meshes and continuous functions compiled to standard transformers, and "
-        "the regions of these counted.",
+        "Maxout networks, meshes and continuous functions are compiled to standard transformers, "
+        "and the regions of these transformers are counted.",
         experiment="deep",
     ),
     Finding(
-        "Log-lifted attention has more linear regions than routing has cells, counted exactly.",
+        "Log-lifted attention can have more linear regions than its routing has cells; both are "
+        "counted exactly.",
         experiment="log-lift",
     ),
     Finding(
-        "How many cells of a hard model survive at a given temperature, with proofs from both "
-        "sides.",
+        "Proven lower and upper bounds on the number of cells of a hard model that persist at a "
+        "given temperature.",
         experiment="persistence",
     ),
     Finding(
-        "Top-k and sparsemax attention have exact cells too, the latter at every temperature.",
+        "Top-k and sparsemax attention also have exact cells, sparsemax at every temperature.",
         experiment="sparsemax",
     ),
 )
@@ -156,4 +159,4 @@ BIBLIOGRAPHY = {
         "Discrete & Computational Geometry 47, 2012",
     ),
 }
-"""The works the report names."""
+"""The works that the report cites."""

@@ -48,7 +48,7 @@ REPEATS = {
     "VIII.1b": "I.3b",
     "AppE.6": "III-E.5",
 }
-"""Entries that say again what another one says; verdicts are counted without them."""
+"""Claims that repeat another claim, with the id of that claim; they are not counted."""
 
 
 @cache
@@ -64,12 +64,12 @@ def all_claims() -> tuple[Claim[Any], ...]:
 
 
 def find_claims(claim_id: str) -> tuple[Claim[Any], ...]:
-    """Return the claim with this id, or all parts of it: "V.2" names V.2a and V.2b too.
+    """Return the claim with this id, or all of its parts: "V.2" also selects V.2a and V.2b.
 
-    Upper and lower case are the same.
+    Case is ignored.
 
     Raises:
-        ArgumentError: If there is none.
+        ArgumentError: If there is no such claim.
 
     Examples:
         >>> [claim.id for claim in find_claims("iv.3")]
@@ -78,7 +78,7 @@ def find_claims(claim_id: str) -> tuple[Claim[Any], ...]:
     found = tuple(claim for claim in all_claims() if is_part_of(claim.id, claim_id))
     if not found:
         raise ArgumentError(
-            f"`claim` must be one of the ids `hardmax audit --list` prints; got {claim_id!r}."
+            f"`claim` must be one of the ids that `hardmax audit --list` prints; got {claim_id!r}."
         )
     return found
 

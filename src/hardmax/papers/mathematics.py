@@ -1,9 +1,9 @@
-"""Formulas in sentences, as the ledger and the summaries write them, set as MathML.
+"""Conversion of formulas in the sentences of the ledger and of the summaries to MathML.
 
-A formula is written as one would type it, `N^(dL)`, `tau = sqrt(d_k)`, `sum_{j<d} binom(H, j)`, and
-found in the text by what cannot be in a sentence otherwise: a power, an index, a Greek letter, a
-root, a relation between symbols, a minimum of some. Browsers draw MathML themselves, so pages need
-nothing else.
+A formula is written as plain text, `N^(dL)`, `tau = sqrt(d_k)`, `sum_{j<d} binom(H, j)`. It is
+recognized by parts that do not occur in ordinary sentences: a power, an index, a Greek letter, a
+root, a relation between symbols, a minimum. Browsers render MathML themselves, so pages need no
+other software.
 """
 
 import re
@@ -31,7 +31,7 @@ _GREEK = {
 }
 _FUNCTIONS = {"log", "exp", "min", "max", "tanh", "relu", "sign", "softmax", "ffn", "conv"}
 _CALLED = {"sqrt", "binom", "floor", "ceil", "sum"}
-"""Functions that are words of a sentence unless a bracket or an index is behind them."""
+"""Functions that are ordinary words unless a bracket or an index follows."""
 _BRACKETS = {"floor": ("⌊", "⌋"), "ceil": ("⌈", "⌉")}
 _SIGNS = {"<=": "≤", ">=": "≥", "->": "→", "-": "−", "*": "·", "(+)": "⊕", "!=": "≠"}
 _PRODUCTS = {"dL", "NH", "HN", "VR", "dk", "qk"}
@@ -58,7 +58,7 @@ class _Token(NamedTuple):
 
 
 def typeset(text: str) -> str:
-    """Write a text as HTML: formulas as MathML, names between backticks as code, all escaped.
+    """Write a text as escaped HTML, with formulas as MathML and names in backticks as code.
 
     Examples:
         >>> typeset("at most N^2 < M cells")
@@ -75,7 +75,7 @@ def typeset(text: str) -> str:
 
 
 def kept_whole(html: str) -> str:
-    """Let no line break between a formula and the bracket or the comma beside it.
+    """Prevent line breaks between a formula and an adjacent bracket or comma.
 
     Examples:
         >>> kept_whole("(<math><mi>N</mi></math> keys)")
@@ -115,12 +115,12 @@ def parts(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _is_inside_word(tokens: list[_Token], place: int) -> bool:
-    """Say whether a token is glued to letters or digits before it."""
+    """Tell whether a token directly follows letters or digits."""
     return place > 0 and tokens[place - 1].kind in ("word", "number")
 
 
 def _formula_end(tokens: list[_Token], start: int) -> int:
-    """Return where the formula that begins here ends, or `start` if none does."""
+    """Return the end of the formula that begins here, or `start` if there is no formula."""
     depth, place, end = 0, start, start
     while place < len(tokens) and _may_go_on(tokens, start, place, depth):
         token = tokens[place]
@@ -138,19 +138,19 @@ def _formula_end(tokens: list[_Token], start: int) -> int:
 
 
 def _is_mark(token: _Token) -> bool:
-    """Say whether a token makes a formula of the letters and numbers around it."""
+    """Tell whether a token turns the letters and numbers around it into a formula."""
     has_exponent = token.kind == "number" and "e" in token.text
     return token.text in _MARKS or token.text in _GREEK or has_exponent
 
 
 def _is_extremum(formula: list[_Token], place: int) -> bool:
-    """Say whether this is a minimum or maximum of what the bracket behind it lists."""
+    """Tell whether a token is a minimum or maximum of a list in brackets."""
     words = [token.text for token in formula[place : place + 2]]
     return words in (["min", "("], ["max", "("])
 
 
 def _may_go_on(tokens: list[_Token], start: int, place: int, depth: int) -> bool:
-    """Say whether a token can belong to the formula begun at `start`."""
+    """Tell whether a token can belong to the formula begun at `start`."""
     token, before = tokens[place], tokens[place - 1] if place > start else _Token("none", " ")
     after = tokens[place + 1] if place + 1 < len(tokens) else _Token("none", "")
     glued = before.kind not in ("none", "space")
@@ -173,7 +173,7 @@ def _may_go_on(tokens: list[_Token], start: int, place: int, depth: int) -> bool
 
 
 def _is_symbol(tokens: list[_Token], place: int) -> bool:
-    """Say whether a word is a symbol, or a function with something behind it."""
+    """Tell whether a word is a symbol, or a function with an argument."""
     text = tokens[place].text
     behind = [token for token in tokens[place + 1 : place + 3] if token.kind != "space"]
     following = behind[0] if behind else _Token("none", "")
@@ -192,7 +192,7 @@ def _is_symbol(tokens: list[_Token], place: int) -> bool:
 
 
 def _is_raised(tokens: list[_Token], place: int) -> bool:
-    """Say whether the bracket that opens here is closed, and has a power, an index or a factor."""
+    """Tell whether the bracket opened here is closed before a power, an index or a factor."""
     depth = 0
     for k in range(place, len(tokens)):
         depth += (tokens[k].kind == "open") - (tokens[k].kind == "close")
@@ -218,7 +218,7 @@ class _Setter:
         return "".join(parts)
 
     def item(self) -> str:
-        """Set one thing with its powers and indices."""
+        """Set one item with its powers and indices."""
         base, scripts = self.atom(), {}
         while self.place < len(self.tokens) and self.tokens[self.place].text in ("^", "_"):
             mark = self.tokens[self.place].text
@@ -234,7 +234,7 @@ class _Setter:
         return base
 
     def atom(self, bare: bool = False) -> str:
-        """Set a symbol, a number or a bracket; the brackets of a power or an index are left out."""
+        """Set a symbol, a number or a bracket; powers and indices lose their brackets."""
         token = self.tokens[self.place]
         self.place += 1
         if token.kind == "open":
@@ -291,5 +291,5 @@ def _number(text: str) -> str:
 
 
 def _fixed(bracket: str) -> str:
-    """Set a bracket that does not grow, as brackets in a line of text do not."""
+    """Set a bracket of fixed size, as in a line of text."""
     return f'<mo stretchy="false">{bracket}</mo>'

@@ -1,4 +1,4 @@
-"""HTML pages that need no other file: they run no scripts, load nothing, and escape every text."""
+"""Self-contained HTML pages: no scripts, no external files, and all text escaped."""
 
 import re
 from base64 import b64encode
@@ -15,7 +15,7 @@ from hardmax.papers.findings import BIBLIOGRAPHY
 from hardmax.papers.mathematics import typeset
 
 LARGEST_DRAWING = 400_000
-"""Above this many bytes a figure goes in as PNG, so that the page stays light."""
+"""Figures larger than this many bytes are embedded as PNG, which keeps the page small."""
 _MOST_ROWS = 40
 _WIDE = 1.6
 _WORK = re.compile(rf"\[({'|'.join(BIBLIOGRAPHY)})\]")
@@ -41,16 +41,17 @@ _PAGE = """<!DOCTYPE html>
 
 @dataclass(frozen=True)
 class Ruling:
-    """One line of the ledger, as a page shows it.
+    """One entry of the ledger, as a page shows it.
 
     Attributes:
-        id: The claim, for example `"V.2"`.
-        where: Where it stands.
-        statement: The claim in our own words.
-        verdict: What the check found, for example `"false"`.
-        explanation: Why, with the numbers just computed.
+        id: The id of the claim, for example `"V.2"`.
+        where: The place of the claim in the paper.
+        statement: Our paraphrase of the claim.
+        verdict: The verdict of the check, for example `"false"`.
+        explanation: The reason for the verdict, with the numbers that the check computed.
         corrected: The corrected or sharp statement; may be empty.
-        repeats: The claim that says the same and is counted in its place; empty if none does.
+        repeats: The id of the claim that this one repeats, which is counted instead; empty if there
+            is none.
 
     Examples:
         >>> line = Ruling("V.2", "Theorem V.2", "At most 216.", "loose", "There are 92.")
@@ -71,15 +72,15 @@ class Ruling:
 
 
 def page(title: str, body: str, more_style: str = "") -> str:
-    """Put a body of HTML into a page with the one style sheet, and what it needs besides."""
+    """Return a page with this title and HTML body, the style sheet, and `more_style`."""
     style = files("hardmax.papers").joinpath("page.css").read_text(encoding="utf-8") + more_style
     return _PAGE.format(title=escape(title), style=style, body=body)
 
 
 def figure_image(stem: Path, alternative: str) -> str:
-    """Embed `STEM.svg`, or where that is heavy `STEM.png`; nothing if there is neither.
+    """Embed `STEM.svg`, or `STEM.png` if the SVG is too large; return "" if there is neither.
 
-    On a narrow page `STEM-narrow` takes its place, if there is one.
+    On a narrow page, `STEM-narrow` replaces it if that file exists.
     """
     wide = _lightest(stem)
     if wide is None:
@@ -93,7 +94,7 @@ def figure_image(stem: Path, alternative: str) -> str:
 
 
 def _lightest(stem: Path) -> tuple[bytes, str] | None:
-    """Read a figure and say of which kind it is: a drawing, if it is not too heavy, or pixels."""
+    """Read a figure and return it with its kind: SVG if that is small enough, else PNG."""
     svg, png = stem.with_name(stem.name + ".svg"), stem.with_name(stem.name + ".png")
     if svg.is_file() and svg.stat().st_size <= LARGEST_DRAWING:
         return svg.read_bytes(), "svg+xml"
@@ -103,7 +104,8 @@ def _lightest(stem: Path) -> tuple[bytes, str] | None:
 def image(data: bytes, kind: str, alternative: str) -> str:
     """Embed a picture of a kind, `"png"` or `"svg+xml"`.
 
-    One much wider than high has the class `wide`: on a narrow screen it scrolls, the others shrink.
+    A picture much wider than high has the class `wide`: on a narrow screen it scrolls, while other
+    pictures shrink.
     """
     wide = ' class="wide"' if _aspect(data, kind) > _WIDE else ""
     return f'<img{wide} alt="{escape(alternative)}" src="{_data(data, kind)}">'
@@ -114,7 +116,7 @@ def _data(data: bytes, kind: str) -> str:
 
 
 def sentence(text: str) -> str:
-    """Write a text as HTML, formulas set, works linked to the bibliography.
+    """Write a text as HTML with formulas typeset and works linked to the bibliography.
 
     Examples:
         >>> sentence("the bound of [Mon17]")
@@ -124,7 +126,7 @@ def sentence(text: str) -> str:
 
 
 def bibliography() -> str:
-    """List the works that pages name, each with a link where there is one."""
+    """List the cited works, each with a link if there is one."""
     lines = []
     for key, work in BIBLIOGRAPHY.items():
         short = work.address.removeprefix("https://")
@@ -136,7 +138,7 @@ def bibliography() -> str:
 
 
 def _aspect(data: bytes, kind: str) -> float:
-    """Read width over height off the start of a picture; 1 where it does not say."""
+    """Read the ratio of width to height from the start of a picture; 1 if it is not given."""
     if kind == "png":
         width, height = (int.from_bytes(data[k : k + 4]) for k in (16, 20))
         return width / height if height else 1.0
@@ -147,7 +149,7 @@ def _aspect(data: bytes, kind: str) -> float:
 def data_table(
     columns: Sequence[str], rows: Sequence[Sequence[Any]], most: int = _MOST_ROWS
 ) -> str:
-    """Write the first rows of a table, `most` of them; numbers stand to the right.
+    """Write the first `most` rows of a table, with numbers aligned to the right.
 
     Examples:
         >>> data_table(["n_cells"], [(92,)]).count("<td")
@@ -158,8 +160,8 @@ def data_table(
         "<tr>" + "".join(_entry(value) for value in row) + "</tr>" for row in rows[:most]
     )
     more = (
-        f'<p class="small">the first {most} of {len(rows)} rows; all of them are in the '
-        "folder <code>tables</code></p>"
+        f'<p class="small">the first {most} of {len(rows)} rows; all rows are in the folder '
+        "<code>tables</code></p>"
         if len(rows) > most
         else ""
     )
@@ -170,12 +172,12 @@ def data_table(
 
 
 def badge(verdict: str) -> str:
-    """Write a verdict in its colour."""
+    """Write a verdict, highlighted in its colour."""
     return f'<span class="verdict {escape(verdict.replace(" ", "-"))}">{escape(verdict)}</span>'
 
 
 def ledger(rulings: Sequence[Ruling], pictures: Mapping[str, bytes] | None = None) -> str:
-    """Write the claims with their verdicts, counted, and SVG pictures by claim where there are."""
+    """Write the claims with their verdicts and SVG pictures, and the counts of verdicts."""
     drawn = pictures or {}
     here = {ruling.id for ruling in rulings}
     first = [ruling for ruling in rulings if ruling.repeats not in here]
@@ -185,11 +187,11 @@ def ledger(rulings: Sequence[Ruling], pictures: Mapping[str, bytes] | None = Non
     counts = ", ".join(f"{tally[verdict]} {verdict}" for verdict in ranked)
     rows = "".join(_ruling(ruling, drawn.get(ruling.id)) for ruling in rulings)
     again = len(rulings) - len(first)
-    repeated = f" ({again} more are said again elsewhere)" if again else ""
+    total = f"{len(first)} claim{'s' * (len(first) != 1)}{repetitions(again)}"
     return (
-        f"<p>{len(first)} claims{repeated}, each with a check that recomputes its verdict: "
+        f"<p>{total}, each with a check that recomputes its verdict: "
         f'{escape(counts)}.</p>\n<div class="table"><table class="ledger"><thead><tr>'
-        "<th>claim</th><th>in our words</th><th>verdict</th><th>why</th></tr></thead>"
+        "<th>claim</th><th>statement (paraphrased)</th><th>verdict</th><th>reason</th></tr></thead>"
         f"<tbody>{rows}</tbody></table></div>"
     )
 
@@ -199,7 +201,7 @@ def _ruling(ruling: Ruling, picture: bytes | None) -> str:
     if ruling.corrected:
         found += f'<div class="corrected">{sentence(ruling.corrected)}</div>'
     if picture is not None:
-        drawn = image(picture, "svg+xml", f"the picture of {ruling.id}")
+        drawn = image(picture, "svg+xml", f"picture for claim {ruling.id}")
         found += f"<details><summary>picture</summary>{drawn}</details>"
     return (
         f'<tr id="claim-{escape(ruling.id)}"><td><strong>{escape(ruling.id)}</strong>'
@@ -209,8 +211,19 @@ def _ruling(ruling: Ruling, picture: bytes | None) -> str:
     )
 
 
+def repetitions(count: int) -> str:
+    """Return a remark on the number of claims that only repeat others; empty for none.
+
+    Examples:
+        >>> repetitions(1), repetitions(2)
+        (' (1 more repeats another claim)', ' (2 more repeat other claims)')
+    """
+    words = "repeats another claim" if count == 1 else "repeat other claims"
+    return f" ({count} more {words})" if count else ""
+
+
 def _repeated(ruling: Ruling) -> str:
-    return f"; says again what {escape(ruling.repeats)} says" if ruling.repeats else ""
+    return f"; repeats {escape(ruling.repeats)}" if ruling.repeats else ""
 
 
 def _entry(value: Any) -> str:

@@ -1,8 +1,8 @@
-"""Which experiments there are. A module is imported only when its experiment runs.
+"""The list of experiments. A module is imported only when its experiment runs.
 
 An experiment is a module with a frozen dataclass `Parameters`, whose defaults are the default
-level, a function `run(parameters)`, and, where other sizes make sense, `QUICK` and `FULL`:
-`Parameters` for a look within seconds and for the largest sizes that are worth the wait.
+level, and a function `run(parameters)`. Where other sizes make sense, it also has `QUICK`,
+`Parameters` for a run of a few seconds, and `FULL`, for the largest sizes that are practical.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -20,42 +20,42 @@ Row = dict[str, Any]
 # chapter: {name: (module in `experiments`, title)}
 _CHAPTERS = {
     "Figures": {
-        "fig1": ("figures.depth", "Figure 1: every cell of a transformer as blocks are added"),
+        "fig1": ("figures.depth", "Figure 1: all cells of a transformer as blocks are added"),
         "fig2": (
             "figures.relu_search",
-            "Figure 2: two layers of three ReLU units, 49 claimed, 34 the maximum",
+            "Figure 2: two layers of three ReLU units have at most 34 regions, not 49",
         ),
         "fig3": (
             "figures.diagrams",
-            "Figure 3: Voronoi against power diagram, which keys can ever win",
+            "Figure 3: Voronoi and power diagrams, and the keys that can win",
         ),
         "fig4": (
             "figures.minkowski_sums",
-            "Figure 4: sums of three heads in 3-D, 92 vertices, not 216",
+            "Figure 4: sums of three heads in 3-D have at most 92 vertices, not 216",
         ),
         "fig5": (
             "figures.annealing",
-            "Figure 5: one head at falling temperatures, walls that never move",
+            "Figure 5: one head at decreasing temperatures; the walls do not move",
         ),
-        "fig6a": ("figures.sampled_counts", "Figure 6(a): exact counts where sampling was used"),
+        "fig6a": ("figures.sampled_counts", "Figure 6(a): exact counts in place of samples"),
         "fig6b": ("figures.vertex_counts", "Figure 6(b): exact vertex counts of Minkowski sums"),
         "fig7": (
             "figures.block_refinement",
-            "Figure 7: a block is not the refinement of its halves",
+            "Figure 7: a block is not the common refinement of its halves",
         ),
     },
     "Tables and examples": {
         "tables": (
             "examples.dictionary",
-            "Tables I and II: symbols and dictionary, each entry tried",
+            "Tables I and II: symbols and dictionary, with every entry tested",
         ),
         "ex-V3": (
             "examples.head_budget",
-            "Example V.3: what the same parameters buy with more heads",
+            "Example V.3: more heads with the same number of parameters",
         ),
         "ex-VI2": (
             "examples.regime",
-            "Example VI.2: the margins softmax needs at the standard scaling",
+            "Example VI.2: the margins that softmax needs at the standard scaling",
         ),
         "emulation": (
             "examples.emulation",
@@ -67,21 +67,24 @@ _CHAPTERS = {
         ),
     },
     "Beyond the papers": {
-        "growth": ("beyond.growth", "Growth with keys, heads, dimension and depth, fitted exactly"),
+        "growth": (
+            "beyond.growth",
+            "Growth with keys, heads, dimension and depth, from exact counts",
+        ),
         "persistence": (
             "beyond.persisting_cells",
-            "How many cells survive at a temperature, proved",
+            "Cells that persist at a given temperature, with proofs",
         ),
         "log-lift": (
             "beyond.lifting",
-            "Log-lifted attention has more regions than routing has cells",
+            "Log-lifted attention can have more regions than routing cells",
         ),
-        "top-k": ("beyond.top_k_cells", "Top-k attention: which sets of keys win together"),
+        "top-k": ("beyond.top_k_cells", "Top-k attention: the sets of keys that win together"),
         "sparsemax": (
             "beyond.sparse_attention",
             "Sparsemax attention: exact pieces at every temperature",
         ),
-        "training": ("beyond.training", "Regions of a small transformer while it is trained"),
+        "training": ("beyond.training", "Regions of a small transformer during training"),
     },
 }
 _EXPERIMENTS = {name: entry for chapter in _CHAPTERS.values() for name, entry in chapter.items()}
@@ -89,14 +92,14 @@ _EXPERIMENTS = {name: entry for chapter in _CHAPTERS.values() for name, entry in
 
 @dataclass(frozen=True)
 class Outcome:
-    """What an experiment found.
+    """The result of an experiment.
 
     Attributes:
         results: The numbers, as a `Record` can hold them.
-        summary: What is true, in a sentence or two with the numbers just computed.
+        summary: The true statement, in one or two sentences with the numbers just computed.
         figure: A matplotlib figure, or None.
-        claimed: What the paper shows or claims in this place; empty where it has nothing.
-        claims: The entries of the ledger that speak of it (`hardmax audit --claim ID`).
+        claimed: The corresponding statement or figure of the paper; empty if there is none.
+        claims: The ids of the related claims in the ledger (`hardmax audit --claim ID`).
         tables: Tidy tables by name, each a list of rows with the same keys.
     """
 
@@ -113,10 +116,10 @@ class Experiment:
     """A named computation with its parameters.
 
     Attributes:
-        name: How the command line calls it.
-        title: One line that says what it shows.
-        parameters: A frozen dataclass with every number that matters, the seed included.
-        run: The computation.
+        name: The name used on the command line.
+        title: One line that describes the result.
+        parameters: A frozen dataclass with all parameters of the computation, including the seed.
+        run: The function that computes the result.
     """
 
     name: str
@@ -126,19 +129,19 @@ class Experiment:
 
 
 def experiment_titles() -> dict[str, str]:
-    """Return name and title of every experiment, in the order they run."""
+    """Return the name and title of every experiment, in the order in which they run."""
     return {name: title for name, (_, title) in _EXPERIMENTS.items()}
 
 
 def experiment_chapters() -> dict[str, tuple[str, ...]]:
-    """Return the names of the experiments under the headings they stand under in a report."""
+    """Return the names of the experiments, grouped under the headings of the report."""
     return {chapter: tuple(entries) for chapter, entries in _CHAPTERS.items()}
 
 
 def level_of(record: Record) -> Level | None:
-    """Say at which level the parameters of a record stand now; None if at none of them.
+    """Return the level that has the parameters of a record, or None if no level has them.
 
-    Where levels share their parameters it is the default one.
+    If several levels have the same parameters, the default level comes first.
     """
     if record.name not in _EXPERIMENTS:
         return None
@@ -155,7 +158,7 @@ def load_experiment(name: str, level: Level = "default") -> Experiment:
     """Import one experiment, with the parameters of a level.
 
     Raises:
-        ArgumentError: If there is none of that name.
+        ArgumentError: If there is no experiment of that name.
     """
     if name not in _EXPERIMENTS:
         raise ArgumentError(f"`names` must be among {', '.join(_EXPERIMENTS)}; got {name!r}.")

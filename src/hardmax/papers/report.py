@@ -1,4 +1,4 @@
-"""The report of a results folder: what the experiments and the audit left there, on one page."""
+"""Write the report of a results folder: all experiments and the ledger on one page."""
 
 from pathlib import Path
 
@@ -14,7 +14,7 @@ def build_report(out: Path, level: Level = "default") -> Path:
 
     Args:
         out: The folder of all levels, with the ledger in `OUT/audit`.
-        level: Which level to show.
+        level: The level to show.
 
     Raises:
         ArgumentError: If the folder holds no results.

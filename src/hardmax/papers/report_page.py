@@ -1,6 +1,6 @@
-"""The page of all results: each with its figure, its caption and the verdict on what was claimed.
+"""The page of all results, each with its figure, its caption and the verdicts on related claims.
 
-Everything a page shows comes from the files of a results folder: records, figures, tables.
+The page is made only from the files of a results folder: records, figures and tables.
 """
 
 import os
@@ -35,12 +35,12 @@ _MOST_RULINGS = 3
 _HEADLINES = {"What holds": "holds", "What is false": "false", "What is new": "new"}
 
 Tables = Mapping[str, tuple[Sequence[str], Sequence[Sequence[Any]]]]
-"""Columns and rows of each table by name."""
+"""The columns and rows of each table, by the name of the table."""
 
 
 @dataclass(frozen=True)
 class Chapter:
-    """Some experiments under one heading: its title and their names, in order."""
+    """Experiments under one heading: the title, and the names of the experiments in order."""
 
     title: str
     names: tuple[str, ...]
@@ -59,17 +59,18 @@ def write_report(
     Args:
         out: The folder with `NAME.svg` and `NAME.png` for each record that has a figure.
         records: The experiments' records.
-        chapters: Which experiments stand under which heading; what is not there is left out.
+        chapters: The headings with the names of their experiments; experiments without a record
+            are left out.
         rulings: The ledger.
-        tables: Tables `NAME_TABLE`, shown with the experiment they belong to.
-        levels: The level of each record's sizes by name, `"quick"`, `"default"` or `"full"`; None
-            or absent where it is not known, which leaves the command out of the caption.
+        tables: Tables named `NAME_TABLE`, each shown with the experiment NAME.
+        levels: The level of each record, `"quick"`, `"default"` or `"full"`, by the name of the
+            record. If it is None or absent, the caption has no command.
 
     Returns:
         The path of the page.
 
     Raises:
-        ArgumentError: If there is no record to show.
+        ArgumentError: If `records` is empty.
     """
     by_name = {record.name: record for record in records}
     if not by_name:
@@ -106,9 +107,9 @@ def _header() -> str:
     )
     return (
         "<header><h1>The exact geometry of transformers at zero temperature</h1>"
-        f'<p class="lead">Two papers, {papers}, computed again: every figure, table and example, '
-        "what is claimed beside what is true, with the verdict of a check that anyone can run. "
-        "[SL26] is meant where no paper is named.</p></header>"
+        f'<p class="lead">Two papers, {papers}, recomputed: every figure, table and example, with '
+        "the claims of the papers next to the true statements, and the verdicts of checks that "
+        "anyone can run. Where no paper is named, the paper is [SL26].</p></header>"
     )
 
 
@@ -117,20 +118,21 @@ def _footer(out: Path, records: Sequence[Record], levels: Mapping[str, str | Non
     seconds = sum(record.seconds for record in records)
     n_quick = sum(levels.get(record.name) == "quick" for record in records)
     quick = (
-        f"{n_quick} of them at the small sizes of <code>--quick</code>: run <code>hardmax "
-        "reproduce</code> for the full picture. "
+        f"{n_quick} of them were computed at the small sizes of <code>--quick</code>; run "
+        "<code>hardmax reproduce</code> for the default sizes. "
         if n_quick
         else ""
     )
     return (
-        f'<footer class="small">{len(records)} results, {seconds:.0f} seconds of computing. {quick}'
-        f"{_days(out, records)}{platform.system()} {platform.machine()}, {os.cpu_count()} cores; "
+        f'<footer class="small">{len(records)} results, {seconds:.0f} seconds of computation. '
+        f"{quick}{_days(out, records)}{platform.system()} {platform.machine()}, "
+        f"{os.cpu_count()} cores; "
         f"{escape(versions)}.</footer>"
     )
 
 
 def _days(out: Path, records: Sequence[Record]) -> str:
-    """Say when the records were written, if they have files."""
+    """Return the dates on which the records were written; empty if they have no files."""
     paths = [out / f"{record.name}.json" for record in records]
     found = sorted(date.fromtimestamp(path.stat().st_mtime) for path in paths if path.exists())
     return " to ".join(dict.fromkeys(f"{day}" for day in found[:1] + found[-1:])) + "; " * bool(
@@ -139,7 +141,7 @@ def _days(out: Path, records: Sequence[Record]) -> str:
 
 
 def _findings(verdicts: Mapping[str, str], by_name: Mapping[str, Record]) -> str:
-    """Write the headlines under what became of the claims they answer; nothing without a ledger."""
+    """Write the headlines, grouped by the verdicts on their claims; "" without a ledger."""
     lists: dict[str, list[str]] = {title: [] for title in _HEADLINES}
     for finding in FINDINGS:
         known = [verdicts[claim] for claim in finding.claims if claim in verdicts]
@@ -160,7 +162,7 @@ def _findings(verdicts: Mapping[str, str], by_name: Mapping[str, Record]) -> str
 def _finding(finding: Finding, verdicts: Mapping[str, str], by_name: Mapping[str, Record]) -> str:
     links = [f'<a href="#claim-{escape(claim)}">{escape(claim)}</a>' for claim in finding.claims]
     if finding.experiment in by_name:
-        words = "picture" if finding.claims else "see"
+        words = "figure" if finding.claims else "see the result"
         links.append(f'<a href="#{escape(finding.experiment)}">{words}</a>')
     more = f' <span class="small">({", ".join(links)})</span>' if links else ""
     return f"<li>{sentence(finding.sentence)}{more}</li>"
@@ -169,7 +171,7 @@ def _finding(finding: Finding, verdicts: Mapping[str, str], by_name: Mapping[str
 def _outcomes(
     chapters: Sequence[Chapter], by_name: Mapping[str, Record], verdicts: Mapping[str, str]
 ) -> str:
-    """Say in a table what became of what each figure and example claims."""
+    """Write a table with the verdicts on the claims of each figure and example."""
     rows = []
     for chapter in chapters:
         for name in chapter.names:
@@ -188,14 +190,15 @@ def _outcomes(
     if not rows:
         return ""
     return (
-        '<section id="outcomes"><h2>What became of each claim</h2><div class="table">'
-        '<table class="ledger"><thead><tr><th>where</th><th>the paper</th><th>verdict</th></tr>'
+        '<section id="outcomes"><h2>Verdicts by figure and example</h2><div class="table">'
+        '<table class="ledger"><thead><tr><th>figure or example</th>'
+        "<th>claim of the paper</th><th>verdict</th></tr>"
         f"</thead><tbody>{''.join(rows)}</tbody></table></div></section>"
     )
 
 
 def _rulings_of(claims: Sequence[str], verdicts: Mapping[str, str]) -> list[str]:
-    """Link every entry of the ledger that is one of the claims, or part of one, to its verdict."""
+    """Return links to all entries of the ledger that are (parts of) the claims, with verdicts."""
     return [
         f'<a href="#claim-{escape(claim)}">{escape(claim)}</a>: {badge(verdict)}'
         for claim, verdict in _answered(claims, verdicts)
@@ -229,7 +232,7 @@ def _contents(chapters: Sequence[Chapter], by_name: Mapping[str, Record], ledger
         )
         lines.append(f"<div>{escape(chapter.title)}</div><ul>{links}</ul>")
     if ledger:
-        lines.append('<div><a href="#ledger">The ledger: every claim and its verdict</a></div>')
+        lines.append('<div><a href="#ledger">The ledger: all claims with their verdicts</a></div>')
     return "\n".join([*lines, "</nav>"])
 
 
@@ -248,7 +251,7 @@ def _section(
     caption = f"<figcaption>{found}</figcaption>" if found else ""
     if framed or caption:
         parts.append(f"<figure>{framed}{caption}</figure>")
-    said = [("The paper", results["claimed"]), ("What is true", results["summary"])]
+    said = [("Claim of the paper", results["claimed"]), ("Result", results["summary"])]
     boxes = "".join(
         f"<div><h4>{heading}</h4><p>{sentence(_capital(text))}</p></div>"
         for heading, text in said
@@ -266,7 +269,7 @@ def _section(
 
 
 def _settings(record: Record, level: str | None) -> str:
-    """Say with which numbers a result was made, and how to make it again."""
+    """Write the parameters of a result, and the command that recomputes it."""
     words = [f"{_name(key)} {_short(value)}" for key, value in record.parameters.items()]
     parts = [escape("; ".join(words)), f"{record.seconds:.1f} s"]
     if level is not None:
@@ -276,13 +279,13 @@ def _settings(record: Record, level: str | None) -> str:
 
 
 def _name(parameter: str) -> str:
-    """Write the name of a parameter in words: `n_keys` is the number of keys."""
+    """Write the name of a parameter in words: `n_keys` becomes "number of keys"."""
     words = parameter.replace("_", " ")
     return f"number of {words.removeprefix('n ')}" if words.startswith("n ") else words
 
 
 def _short(value: Any) -> str:
-    """Write a parameter; long lists are cut."""
+    """Write the value of a parameter; long lists are truncated."""
     if isinstance(value, list | tuple):
         entries = map(_short, value[:_MOST_ENTRIES])
         return f"({', '.join(entries)}{', ...' * (len(value) > _MOST_ENTRIES)})"

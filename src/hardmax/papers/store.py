@@ -1,8 +1,8 @@
-"""The results as tables, one file for each, queried with SQL. There is no server.
+"""Tables of results, one file for each, which can be queried with SQL without a server.
 
-A table is a Parquet file where pyarrow is installed. Where it is not (it takes as much disk as a
-third of everything hardmax needs) it is a file of JSON lines, one row on each: the experiments and
-the report work alike with both.
+A table is a Parquet file if pyarrow is installed. Otherwise it is a file of JSON lines, with one
+row per line: pyarrow needs a third as much disk space as everything that hardmax requires. The
+experiments and the report work with both formats.
 """
 
 import json
@@ -19,24 +19,27 @@ FOLDER = "tables"
 _PARQUET, _LINES = ".parquet", ".jsonl"
 _SQL_TYPES = {bool: "BOOLEAN", int: "BIGINT", float: "DOUBLE", str: "VARCHAR"}
 _ROWS_AT_ONCE = 500
-"""How many rows one statement inserts."""
+"""The number of rows that one statement inserts."""
 
 Table: TypeAlias = tuple[list[str], list[tuple[Any, ...]]]
 """The names of the columns, and the rows."""
 
 
 def write_table(out: Path, name: str, rows: Sequence[Mapping[str, Any]]) -> Path:
-    """Write one tidy table to `OUT/tables`, in one step, and return its path.
+    """Write one tidy table to `OUT/tables` atomically, and return its path.
 
-    The file is `NAME.parquet`, or `NAME.jsonl` where pyarrow is not installed; a table of that name
-    of the other kind is removed. Integers beyond 64 bits, as counts of regions are, become decimal
-    text.
+    The file is `NAME.parquet`, or `NAME.jsonl` if pyarrow is not installed; a table of the same
+    name in the other format is removed. Integers that do not fit into 64 bits, such as some counts
+    of regions, become decimal text.
 
     Raises:
-        ArgumentError: If the rows have different keys, or there are none.
+        ArgumentError: If there are no rows, or if the rows have different keys.
     """
     if not rows or any(list(row) != list(rows[0]) for row in rows):
-        raise ArgumentError(f"`rows` of table {name!r} must be one or more with the same keys.")
+        raise ArgumentError(
+            f"`rows` of table {name!r} must contain at least one row, and all rows must have the "
+            "same keys."
+        )
     columns = {key: [_plain(row[key]) for row in rows] for key in rows[0]}
     for key, values in columns.items():
         if any(isinstance(value, str) for value in values):
@@ -62,10 +65,10 @@ def write_table(out: Path, name: str, rows: Sequence[Mapping[str, Any]]) -> Path
 def connect(out: Path) -> Any:
     """Return a DuckDB connection with every table of a results folder.
 
-    The connection reads the files of that folder and nothing else.
+    The connection can read only the files of that folder.
 
     Raises:
-        ArgumentError: If the folder holds no tables, or a file that is no table.
+        ArgumentError: If the folder has no tables, or a file there is not a valid table.
         MissingExtraError: If duckdb is not installed.
     """
     duckdb = _library("duckdb")
@@ -92,10 +95,10 @@ def connect(out: Path) -> Any:
 
 
 def read_tables(out: Path) -> dict[str, Table]:
-    """Return columns and rows of every table of a results folder, by name.
+    """Return the columns and rows of every table of a results folder, by name.
 
     Raises:
-        ArgumentError: If one of the files is no table.
+        ArgumentError: If one of the files is not a valid table.
         MissingExtraError: If one is a Parquet file and pyarrow is not installed.
     """
     tables = {}
@@ -106,7 +109,7 @@ def read_tables(out: Path) -> dict[str, Table]:
 
 
 def query(out: Path, sql: str) -> Table:
-    """Run one SQL query over the tables; returns the column names and the rows.
+    """Run one SQL query over the tables; return the column names and the rows.
 
     Raises:
         ArgumentError: If the query is not valid.
@@ -158,7 +161,7 @@ def _entries(row: dict[str, Any]) -> list[tuple[str, Any]]:
 
 
 def _insert(connection: Any, name: str, table: Table) -> None:
-    """Make a table of rows of plain values; ints and floats in one column are floats."""
+    """Create a table from rows of plain values; a column of ints and floats becomes floats."""
     columns, rows = table
     kinds = []
     for values in zip(*rows, strict=True):
@@ -174,12 +177,12 @@ def _insert(connection: Any, name: str, table: Table) -> None:
 
 
 def _quoted(name: str) -> str:
-    """Write a name as SQL does, whatever it holds."""
+    """Quote a name for SQL, whatever characters it contains."""
     return '"' + name.replace('"', '""') + '"'
 
 
 def _open(path: Path) -> Any:
-    """Open a table whose footer is plausible: a small file can announce billions of rows."""
+    """Open a table after checking its footer: a small file can announce billions of rows."""
     try:
         return open_parquet(path, extra=_EXTRA, purpose=_PURPOSE)
     except (RecordFormatError, SizeLimitError, OSError):
@@ -194,7 +197,7 @@ def _damaged(path: Path) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """Turn numpy scalars into Python's, and integers that no column can hold into text."""
+    """Convert numpy scalars to Python's, and integers that no column can hold to text."""
     value = value.item() if hasattr(value, "item") else value
     too_long = isinstance(value, int) and not isinstance(value, bool) and abs(value) >= 2**63
     return str(value) if too_long else value

@@ -1,7 +1,7 @@
 """Sweeps: the cells of random transformers over a grid of sizes, as a tidy table.
 
-A row for each model. Rows are written to the table as they come, so that a sweep that ended early,
-in whatever way, goes on where it was.
+The table has one row per model. Rows are written as they are computed, so an interrupted sweep
+can be resumed.
 """
 
 import csv
@@ -33,15 +33,15 @@ from hardmax.regions.engines import enumerate_regions
 
 @dataclass(frozen=True, repr=False)
 class SweepPoint:
-    """One model of a sweep: what `random_transformer` draws, and where its cells are counted.
+    """One model of a sweep: the arguments of `random_transformer`, and the domain.
 
     Attributes:
-        n_keys: Keys of every head, N.
-        n_heads: Heads of every block, H.
+        n_keys: The number of keys of every head, N.
+        n_heads: The number of heads of every block, H.
         dim: The model dimension d.
-        depth: Blocks, L.
-        d_ff: Units of every block.
-        seed: Of the generator.
+        depth: The number of blocks, L.
+        d_ff: The number of units of every block.
+        seed: The seed of the random generator.
         bias: The standard deviation of the query biases.
         domain: The domain as text (see `parse_domain`).
 
@@ -75,9 +75,9 @@ class SweepRow(SweepPoint):
     """One row of the table.
 
     Attributes:
-        n_cells: How many cells were found.
-        is_complete: Whether these are all; if not, a limit stopped the search.
-        seconds: How long it took.
+        n_cells: The number of cells found.
+        is_complete: Whether these are all cells; if not, a limit stopped the search.
+        seconds: The duration of the search in seconds.
 
     Examples:
         >>> (row,) = sweep(sweep_points({"N": [3], "L": [1]}))
@@ -100,16 +100,16 @@ _COLUMNS = tuple(field.name for field in fields(SweepRow))
 
 
 def sweep_points(grid: Mapping[str, Iterable[Any]], domain: str = "space:d") -> list[SweepPoint]:
-    """List the points of a grid, the last name varying fastest.
+    """List the points of a grid; the last name varies fastest.
 
     Args:
-        grid: Values for names of `SweepPoint` but the domain, or `N`, `H`, `d`, `L` for the first
-            four. What is left out is 8 keys, 2 heads, dimension 2, one block, 8 units, seed 0 and
-            bias 0.5.
-        domain: The domain as text, in which `d` stands for the dimension: `"box:-1,1^d"`.
+        grid: Values for the attributes of `SweepPoint` except the domain; the first four may be
+            abbreviated to `N`, `H`, `d`, `L`. The defaults are 8 keys, 2 heads, dimension 2, one
+            block, 8 units, seed 0 and bias 0.5.
+        domain: The domain as text, in which `d` is replaced by the dimension: `"box:-1,1^d"`.
 
     Raises:
-        ArgumentError: If a name is unknown or given twice, or a value out of range.
+        ArgumentError: If a name is unknown or given twice, or a value is out of range.
 
     Examples:
         >>> [point.depth for point in sweep_points({"L": [1, 2], "seed": range(2)})]
@@ -150,18 +150,20 @@ def sweep(
 
     Args:
         points: The models (see `sweep_points`).
-        out: The table, a CSV file. Rows that it has already are not computed again.
-        max_seconds: Stop the search for the cells of one model after this time.
-        workers: How many models at once (see `set_workers`).
-        executor: Who searches, as in `enumerate_regions`; processes if there are several workers.
+        out: The path of the table, a CSV file. Rows that it already contains are not computed
+            again.
+        max_seconds: The time limit of the search for the cells of one model.
+        workers: The number of models to search at the same time (see `set_workers`).
+        executor: Where the searches run, as in `enumerate_regions`; by default, in processes if
+            there are several workers.
 
     Returns:
         The rows, in the order of the points.
 
     Raises:
-        TaskError: If models failed, three times each; all other rows are in the table.
-        RecordFormatError: If `out` is another table.
-        Interrupted: On Ctrl-C; its `partial` has the rows so far, and so has the table.
+        TaskError: If some models failed three times each; all other rows are in the table.
+        RecordFormatError: If `out` is not the table of a sweep.
+        Interrupted: On Ctrl-C. Its `partial` has the rows so far, and so does the table.
 
     Examples:
         >>> rows = sweep(sweep_points({"N": [3], "L": [1, 2]}))
@@ -176,9 +178,9 @@ def sweep(
     rows = {point: known[point] for point in wanted if point in known}
     missing = [point for point in wanted if point not in rows]
     count = n_workers(workers, executor)
-    who = executor or ("processes" if count > 1 else None)
+    where = executor or ("processes" if count > 1 else None)
     failed: list[str] = []
-    done = as_done(partial(_row, max_seconds), missing, count, who)
+    done = as_done(partial(_row, max_seconds), missing, count, where)
     if path is not None and not path.exists():
         write_text(path, _lines([_COLUMNS]))
     try:
@@ -192,7 +194,9 @@ def sweep(
                     _append(path, row)
     except KeyboardInterrupt:
         partial_rows = [rows[point] for point in wanted if point in rows]
-        raise Interrupted("the sweep was interrupted; its table is kept", partial_rows) from None
+        raise Interrupted(
+            "the sweep was interrupted; the rows so far are kept", partial_rows
+        ) from None
     if failed:
         raise TaskError(f"{len(failed)} of {len(wanted)} models failed; {'; '.join(failed)}")
     return [rows[point] for point in points]
@@ -238,7 +242,7 @@ def _append(path: Path, row: SweepRow) -> None:
 
 
 def _read(path: Path) -> dict[SweepPoint, SweepRow]:
-    """Read a table; a last line that was not written to its end is cut off."""
+    """Read a table; an incomplete last line is removed."""
     text = path.read_text(encoding="utf-8")
     whole = text[: text.rfind("\n") + 1]
     try:

@@ -1,1 +1,1 @@
-"""The figures and examples of the papers, computed again: one module for each."""
+"""The figures and examples of the papers, recomputed; each has its own module."""

@@ -16,9 +16,9 @@ def random_transformer(
     *,
     bias: float = 0.5,
 ) -> HardTransformer:
-    """Draw a hard transformer with query biases of scale `bias`; blocks come one after the other.
+    """Draw a hard transformer with query biases of scale `bias`; its blocks are drawn in order.
 
-    A deeper model from the same generator state begins with the same blocks.
+    A deeper model drawn from the same generator state begins with the same blocks.
 
     Examples:
         >>> random_transformer(np.random.default_rng(0), 4, 2, 8, depth=3)

@@ -1,11 +1,11 @@
-"""Numbers in sentences and on axes, written out."""
+"""Formatting of numbers in sentences and on axes."""
 
 from collections.abc import Iterable
 from typing import Any
 
 
 def listed(numbers: Iterable[Any]) -> str:
-    """Write numbers one after the other.
+    """Write numbers as a comma-separated list.
 
     Examples:
         >>> listed([1, 2.5, 4.0])
@@ -15,7 +15,7 @@ def listed(numbers: Iterable[Any]) -> str:
 
 
 def spaced(count: int) -> str:
-    r"""Write a count with spaces between thousands, where no line is broken.
+    r"""Write a count with nonbreaking spaces between thousands.
 
     Examples:
         >>> spaced(262144)
@@ -25,7 +25,7 @@ def spaced(count: int) -> str:
 
 
 def plain_ticks(axis: Any) -> None:
-    """Label 1, 2 and 5 of every decade of a logarithmic axis with plain numbers."""
+    """Label 1, 2 and 5 in every decade of a logarithmic axis with plain numbers."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
     axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))

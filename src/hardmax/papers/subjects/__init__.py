@@ -1,1 +1,1 @@
-"""What the papers claim, one module for each subject with a tuple `CLAIMS`."""
+"""The claims of the papers: one module for each subject, with a tuple `CLAIMS`."""

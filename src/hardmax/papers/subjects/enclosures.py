@@ -1,7 +1,7 @@
 r"""Soft quantities as rigorous enclosures: log-sum-exp and softmax in ball arithmetic.
 
-A comparison of an enclosure is True only if it holds for every number inside, so a violated
-inequality found here is violated.
+A comparison of enclosures is True only if it holds for all numbers they contain. If a comparison
+here shows that an inequality is violated, this is a proof.
 """
 
 from collections.abc import Iterator, Sequence
@@ -12,7 +12,7 @@ from typing import Any
 from flint import arb, ctx, fmpq
 
 _PRECISION = 256
-"""Bits. Gaps down to about $e^{-150}$ stay visible."""
+"""Bits of precision. Gaps down to about $e^{-150}$ remain visible."""
 
 
 @contextmanager
@@ -33,7 +33,7 @@ def precisely(bits: int = _PRECISION) -> Iterator[None]:
 
 
 def ball(value: Fraction | int | float) -> Any:
-    """Enclose one number; a float stands for itself."""
+    """Enclose one number; a float stands for its exact value."""
     exact = Fraction(value)
     return arb(fmpq(exact.numerator, exact.denominator))
 

@@ -1,4 +1,4 @@
-"""Small models that several claims are tried on, and what is exactly true of them."""
+"""Small models on which several claims are tested, and exact facts about them."""
 
 from collections.abc import Sequence
 from fractions import Fraction
@@ -23,7 +23,7 @@ def sign_head() -> AttentionHead:
 
 
 def only_attention(heads: Sequence[AttentionHead]) -> HardTransformer:
-    """Return heads without residual and feed-forward part, as a model."""
+    """Return heads without residual connection and feed-forward layer, as a model."""
     return HardTransformer([Block(list(heads), attention_residual=False)])
 
 
@@ -39,7 +39,7 @@ def positive_minimum() -> ReluNetwork:
 
 
 def largest_jump(model: Any) -> Fraction:
-    """Return the largest jump of a model on the line over its walls, exactly; 0 if continuous."""
+    """Return the exact largest jump of a model on the line over its walls; 0 if continuous."""
     part = enumerate_regions(model, WholeSpace(1))
     order = np.argsort(part.exact_witnesses[:, 0])
     largest = Fraction(0)
@@ -60,6 +60,6 @@ def forms_of_keys(keys: FloatArray, bias: FloatArray | None = None) -> AffineFor
 
 
 def integer_keys(seed: int, n_keys: int, dim: int, largest: int = 99) -> FloatArray:
-    """Return random integer keys, so that everything about them is small and exact."""
+    """Return random integer keys, for which all derived quantities are small and exact."""
     rng = np.random.default_rng(seed)
     return rng.integers(-largest, largest + 1, size=(n_keys, dim)).astype(np.float64)

@@ -1,1 +1,1 @@
-"""What the papers do not ask."""
+"""Questions beyond the papers."""

@@ -1,4 +1,4 @@
-"""How exact counts grow with keys, heads, dimension and depth: fitted exponents against theory."""
+"""Growth of exact counts with keys, heads, dimension and depth: fitted exponents and theory."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -65,15 +65,17 @@ def run(parameters: Parameters) -> Outcome:
             "largest_distance_in_heads": off,
             "factor_per_block": rates,
         },
-        f"fitted on exact counts, the exponent of N is within {max(worst, 0.01):.2f} of min(H, d) "
-        "with bias and min(H, d - 1) without, on the families that attain the maximum; Gaussian "
-        f"keys without bias grow with exponents up to {largest:.2f}. At "
-        f"{parameters.head_counts[0]} to {parameters.head_counts[1]} heads the exponent of H is "
-        f"within {ceil(100 * off) / 100} of d with bias and d - 1 without. "
-        f"A block multiplies the cells of the constructed family by {rates['constructed']:.1f} and "
-        f"those of random weights by {rates['random']:.1f}.",
+        f"Fitted to exact counts, the exponent of N is within {max(worst, 0.01):.2f} of min(H, d) "
+        "with bias and of min(H, d - 1) without bias, for the families that attain the maximum. "
+        f"For Gaussian keys without bias, the exponents are at most {largest:.2f}. From "
+        f"{parameters.head_counts[0]} to {parameters.head_counts[1]} heads, the exponent of H is "
+        f"within {ceil(100 * off) / 100} of d with bias and of d - 1 without bias. A block "
+        f"multiplies the number of cells by {rates['constructed']:.1f} in the constructed family, "
+        f"and by {rates['random']:.1f} with random weights.",
         _draw(parameters, exponents, depth_rows),
-        claimed="regions grow like N^(dL), whatever the bias and the number of heads.",
+        claimed=(
+            "The number of regions grows like N^(dL), whatever the bias and the number of heads."
+        ),
         claims=("V.9",),
         tables={
             "counts": rows,
@@ -133,7 +135,7 @@ def _dim_rows(p: Parameters) -> list[Row]:
 
 
 def _extremal(n_keys: int, n_heads: int, dim: int, bias: bool) -> int:
-    """Count the cells of the family that has most of them."""
+    """Count the cells of the family with the largest number of cells."""
     if bias:
         heads = extremal_heads(n_keys, n_heads, dim)
         return common_refinement([head.forms for head in heads]).count
@@ -141,7 +143,7 @@ def _extremal(n_keys: int, n_heads: int, dim: int, bias: bool) -> int:
 
 
 def _exponents(p: Parameters, rows: Sequence[Row]) -> list[Row]:
-    """Fit the exponent of N on the two largest sizes, where lower terms matter least."""
+    """Fit the exponent of N to the two largest sizes, where lower-order terms matter least."""
     found: list[Row] = []
     for n_heads, dim in p.settings:
         for bias in (False, True):
@@ -178,7 +180,7 @@ def _depth_rows(p: Parameters) -> list[Row]:
 
 
 def _rate(rows: Sequence[Row]) -> float:
-    """Return the mean factor by which one more block multiplies the cells."""
+    """Return the mean factor by which one more block multiplies the number of cells."""
     depths, cells = [r["depth"] for r in rows], [r["cells"] for r in rows]
     return float(np.exp(np.polyfit(depths, np.log(cells), 1)[0]))
 

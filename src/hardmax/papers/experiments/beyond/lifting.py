@@ -1,4 +1,4 @@
-"""Remarks III.11 and III.12 of [SL26]: log-lifting does not keep the routing walls."""
+"""Remarks III.11 and III.12 of [SL26]: log-lifting does not preserve the routing walls."""
 
 from dataclasses import dataclass
 
@@ -19,7 +19,7 @@ class Parameters:
 
 
 def run(parameters: Parameters) -> Outcome:
-    """Count routing cells, lifted cells and linear regions of a head on a line."""
+    """Count the routing cells, lifted cells and linear regions of a head on a line."""
     keys = np.array(parameters.keys)[:, None]
     lifted = LogLiftedHead(keys, np.array(parameters.lifted_values))
     constant = LogLiftedHead(keys, np.full_like(np.array(parameters.lifted_values), 3.0))
@@ -41,12 +41,14 @@ def run(parameters: Parameters) -> Outcome:
     }
     return Outcome(
         counts,
-        f"{counts['example'][0]} routing cells but {counts['example'][2]} linear regions; with "
-        f"constant values {counts['constant_values'][0]} routing cells and "
+        f"The example has {counts['example'][0]} routing cells but {counts['example'][2]} linear "
+        f"regions; with constant values, it has {counts['constant_values'][0]} routing cells and "
         f"{counts['constant_values'][2]} region.",
         figure,
-        claimed="the log-lifted map has the same routing hypersurfaces as the attention itself, "
-        "whatever the values.",
+        claimed=(
+            "The log-lifted map has the same routing hypersurfaces as the attention itself, "
+            "whatever the values."
+        ),
         claims=("III.11", "III.12"),
         tables={
             "counts": [

@@ -1,4 +1,4 @@
-"""How many cells of the hard model survive at a temperature, with proofs."""
+"""The number of cells of the hard model that persist at a temperature, with proofs."""
 
 from dataclasses import dataclass
 
@@ -31,7 +31,7 @@ QUICK = Parameters(deep_temperatures=(0.01, 0.3))
 
 
 def run(parameters: Parameters) -> Outcome:
-    """Count the cells that are certainly hard, and those that may be, as the temperature rises."""
+    """Count the cells that certainly persist, and that possibly do, as the temperature rises."""
     p = parameters
     box = Box(np.full(2, -3.0), np.full(2, 3.0))
     layer = random_transformer(np.random.default_rng(p.seed), p.n_keys, p.n_heads, 1, 1).blocks[0]
@@ -77,14 +77,17 @@ def run(parameters: Parameters) -> Outcome:
     two = [row for row in rows if row["model"] == "two blocks"]
     return Outcome(
         {"cells": [n_cells, n_deep]},
-        f"a cell persists if some point of it leaves rivals at most {p.epsilon:.0%} of the weight "
-        f"in every head. Of {n_cells} cells of a layer, {one[0]['certain']} certainly do at tau = "
-        f"{one[0]['tau']:g} and {one[-1]['certain']} at tau = {one[-1]['tau']:g}, by exact linear "
-        f"programs. Of the {n_deep} cells of two blocks, {two[0]['certain']} do at tau = "
-        f"{two[0]['tau']:g} and {two[-1]['certain']} at {two[-1]['tau']:g}, by enclosing the soft "
+        f"A cell persists if it contains a point that leaves rivals at most {p.epsilon:.0%} of "
+        f"the weight in every head. Of {n_cells} cells of a layer, {one[0]['certain']} certainly "
+        f"persist at tau = {one[0]['tau']:g} and {one[-1]['certain']} at tau = "
+        f"{one[-1]['tau']:g}; this is proved by exact linear programs. Of the {n_deep} cells of "
+        f"two blocks, {two[0]['certain']} persist at tau = {two[0]['tau']:g} and "
+        f"{two[-1]['certain']} at {two[-1]['tau']:g}; this is proved by enclosures of the soft "
         "network.",
         figure,
-        claimed="the polyhedral skeleton persists at finite temperature, also in depth.",
+        claimed=(
+            "The polyhedral skeleton persists at finite temperature, including in deep networks."
+        ),
         claims=("VI.3",),
         tables={"counts": rows},
     )

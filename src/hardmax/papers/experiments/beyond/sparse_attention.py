@@ -1,8 +1,8 @@
-r"""Sparsemax attention: piecewise linear at every temperature, with its pieces found exactly.
+r"""Sparsemax attention: piecewise linear at every temperature, with exact pieces.
 
-With the scores $s$ and the temperature $\tau$, the support is $S$ exactly where
-$|S| s_j - \sum_{i \in S} s_i + \tau$ is positive for $j \in S$ and not for $j \notin S$: a
-polyhedron for each set of keys.
+For scores $s$ and temperature $\tau$, the support is $S$ exactly where
+$|S| s_j - \sum_{i \in S} s_i + \tau$ is positive for $j \in S$ and not positive for $j \notin S$.
+This is a polyhedron for each set of keys.
 """
 
 from dataclasses import dataclass
@@ -68,9 +68,9 @@ def run(parameters: Parameters) -> Outcome:
     one_hot = [_share(rows, tau, 1) for tau in parameters.temperatures]
     return Outcome(
         {"pieces": counts, "covered": covered, "one_hot": one_hot},
-        f"sparsemax attention needs no limit: it is piecewise linear at every temperature, with "
-        f"{listed(counts)} pieces at tau = {listed(parameters.temperatures)} (colour: how many "
-        "keys share the weight). It is one-hot on "
+        "Sparsemax attention needs no limit: it is piecewise linear at every temperature, with "
+        f"{listed(counts)} pieces at tau = {listed(parameters.temperatures)} (the colour is the "
+        "number of keys that share the weight). It is one-hot on "
         + ", ".join(f"{share:.0%}" for share in one_hot)
         + " of the square.",
         figure,
@@ -79,7 +79,7 @@ def run(parameters: Parameters) -> Outcome:
 
 
 def _pieces(keys: FloatArray, tau: float, width: float) -> list[tuple[tuple[int, ...], FloatArray]]:
-    """Return every support that wins on an open part of the square, with its polygon."""
+    """Return every support that occurs on an open part of the square, with its polygon."""
     square = np.vstack([np.eye(2), -np.eye(2)])
     found = []
     for size in range(1, len(keys) + 1):

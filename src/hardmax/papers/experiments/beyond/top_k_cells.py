@@ -1,4 +1,4 @@
-"""Top-k attention: the cells where a set of k keys wins, exactly."""
+"""Top-k attention: the cells on which a set of k keys wins, exactly."""
 
 from dataclasses import dataclass
 from math import comb
@@ -16,7 +16,7 @@ from hardmax.tropical.diagrams.power_diagrams import PowerDiagram
 
 @dataclass(frozen=True)
 class Parameters:
-    """What is drawn, and the sizes (N, d, k) counted for Gaussian keys and on the moment curve."""
+    """What is drawn, and the sizes (N, d, k) counted for Gaussian keys and for the moment curve."""
 
     n_keys: int = 8
     orders: tuple[int, ...] = (1, 2, 3)
@@ -37,7 +37,7 @@ FULL = Parameters(
 
 
 def run(parameters: Parameters) -> Outcome:
-    """Draw the diagrams of order 1, 2, 3 of one set of keys; count sets in several dimensions."""
+    """Draw the diagrams of orders 1, 2, 3 of one set of keys; count sets in several dimensions."""
     rng = np.random.default_rng(parameters.seed)
     keys = rng.normal(size=(parameters.n_keys, 2))
     diagram = PowerDiagram.from_keys(keys, bias=-0.5 * (keys**2).sum(axis=1))
@@ -60,10 +60,11 @@ def run(parameters: Parameters) -> Outcome:
     gaussian = [r["cells"] / r["sets"] for r in rows if r["family"] == "Gaussian"]
     return Outcome(
         {"drawn": drawn, "n_sizes": len(rows)},
-        f"top-k routing of {parameters.n_keys} keys in the plane has {listed(drawn)} cells "
-        f"for k = {listed(parameters.orders)}. On the moment curve with d >= 2k every set of k "
-        f"keys wins somewhere ({sum(r['cells'] == r['sets'] for r in wide)} of {len(wide)} tried); "
-        f"Gaussian keys reach {min(gaussian):.0%} to {max(gaussian):.0%} of the sets.",
+        f"Top-k routing of {parameters.n_keys} keys in the plane has {listed(drawn)} cells for k "
+        f"= {listed(parameters.orders)}. On the moment curve with d >= 2k, every set of k keys "
+        f"wins somewhere ({sum(r['cells'] == r['sets'] for r in wide)} of {len(wide)} settings "
+        f"tried). For Gaussian keys, {min(gaussian):.0%} to {max(gaussian):.0%} of the sets win "
+        "somewhere.",
         figure,
         tables={"counts": rows},
     )

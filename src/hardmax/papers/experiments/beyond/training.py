@@ -1,4 +1,4 @@
-"""How the number of regions of a small transformer moves while it is trained."""
+"""The number of regions of a small transformer during training."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -29,7 +29,7 @@ from hardmax.regions.engines import enumerate_regions
 
 @dataclass(frozen=True)
 class Parameters:
-    """Which of the stored runs, and at which steps."""
+    """The stored runs to use, and the steps of training."""
 
     seeds: tuple[int, ...] = SEEDS
     steps: tuple[int, ...] = STEPS
@@ -40,7 +40,7 @@ QUICK = Parameters(seeds=(0, 1), steps=(0, 100, 10000))
 
 
 def run(parameters: Parameters) -> Outcome:
-    """Count the cells and regions of every kept model, exactly, beside models shuffled from it."""
+    """Count the cells and regions of every stored model exactly, and those of shuffled copies."""
     p = parameters
     rows = [
         _row(seed, with_bias, step, p.shuffle_seed)
@@ -71,13 +71,13 @@ def run(parameters: Parameters) -> Outcome:
         pairs = zip(start, end, strict=True)
         rising = sum(late["regions"] > early["regions"] for early, late in pairs)
         said.append(
-            f"{'with' if with_bias else 'without'} bias from {_middle(start, 'regions'):.0f} to "
-            f"{_middle(end, 'regions'):.0f} on the plane, more than at the start in {rising} of "
+            f"{'with' if with_bias else 'without'} bias, from {_middle(start, 'regions'):.0f} to "
+            f"{_middle(end, 'regions'):.0f} regions on the plane, an increase in {rising} of "
             f"{len(end)} runs, and from {_middle(start, 'box_regions'):.0f} to "
-            f"{_middle(end, 'box_regions'):.0f} around the data (shuffled weights: "
-            f"{_middle(end, 'box_regions_shuffled'):.0f}); the bound is "
-            f"{spaced(bounds[with_bias])}; right answers at the end {_middle(end, 'right'):.0%} at "
-            f"the temperature of training and {_middle(end, 'right_hard'):.0%} at 0"
+            f"{_middle(end, 'box_regions'):.0f} around the data "
+            f"({_middle(end, 'box_regions_shuffled'):.0f} with shuffled weights); the bound is "
+            f"{spaced(bounds[with_bias])}, and the final accuracy is {_middle(end, 'right'):.0%} "
+            f"at the temperature of training and {_middle(end, 'right_hard'):.0%} at 0"
         )
     return Outcome(
         {
@@ -86,8 +86,8 @@ def run(parameters: Parameters) -> Outcome:
             "regions_at_first": [r["regions"] for r in rows if r["step"] == first],
             "regions_at_last": [r["regions"] for r in rows if r["step"] == last],
         },
-        f"exact counts of the hard model while the soft one learns to tell two spirals apart, "
-        f"medians of {len(p.seeds)} runs of each kind from the start to step {last}: "
+        "Exact counts for the hard model while the soft model learns to separate two spirals, as "
+        f"medians of {len(p.seeds)} runs of each kind, from the start to step {last}: "
         f"{'; '.join(said)}.",
         _draw(p, rows),
         tables={"counts": rows},
@@ -120,7 +120,7 @@ def _row(seed: int, with_bias: bool, step: int, shuffle_seed: int) -> Row:
 
 
 def _shuffled(weights: Weights, rng: np.random.Generator) -> Weights:
-    """The same numbers in every array, in another order: what size alone does."""
+    """Permute the entries of every array, which isolates the effect of their size."""
     return {
         name: rng.permutation(array.ravel()).reshape(array.shape) for name, array in weights.items()
     }

@@ -1,11 +1,12 @@
-r"""Small transformers trained in NumPy, kept at several steps of their training.
+r"""Small transformers trained in NumPy, stored at several steps of their training.
 
-The task is to tell two spirals in the plane apart. A model is what `HardTransformer` is, but soft,
-at the standard temperature $\sqrt{d_k}$: an affine embedding of the plane, blocks of heads over
-memories of their own, which are trained too, with residual connections and ReLU units, and an
-affine readout whose sign is the answer. Without bias, every bias is 0 and stays 0.
+The task is to separate two spirals in the plane. A model has the form of `HardTransformer`, but is
+soft, at the standard temperature $\sqrt{d_k}$: an affine embedding of the plane, blocks of heads
+with memories of their own, which are trained too, with residual connections and ReLU units, and an
+affine readout, the sign of which is the prediction. Without bias, every bias is 0 and stays 0.
 
-The seeds fix everything but the rounding of a BLAS; the stored runs are those of one machine:
+The seeds determine everything except the rounding of a BLAS. The stored runs were computed on one
+machine:
 
     python -m hardmax.papers.experiments.beyond.training_runs
 """
@@ -25,7 +26,7 @@ from hardmax.typing import BoolArray, FloatArray
 WIDTH, N_HEADS, N_KEYS, HEAD_DIM, D_FF, DEPTH = 4, 2, 6, 2, 8, 2
 """The shape of the models."""
 STEPS = (0, 10, 30, 100, 300, 1000, 3000, 10000)
-"""When they are kept."""
+"""The steps at which the models are stored."""
 SEEDS = tuple(range(8))
 _FILE = "training_runs.npz"
 _N_POINTS = 400
@@ -34,7 +35,7 @@ Weights = dict[str, FloatArray]
 
 
 def spirals() -> tuple[FloatArray, BoolArray]:
-    """Return the points of two spirals, within the unit disc, and which of the two each is on."""
+    """Return the points of two spirals in the unit disc, and the spiral of each point."""
     t = np.linspace(0.15, 1.0, _N_POINTS // 2)
     angle = 3.0 * np.pi * t
     one = np.column_stack([t * np.cos(angle), t * np.sin(angle)])
@@ -43,7 +44,7 @@ def spirals() -> tuple[FloatArray, BoolArray]:
 
 
 def initial_weights(seed: int, with_bias: bool) -> Weights:
-    """Draw the weights of a model, each matrix with entries of variance one over its rows."""
+    """Draw the weights of a model; the entries of each matrix have variance one over its rows."""
     rng = np.random.default_rng(seed)
 
     def normal(*shape: int) -> FloatArray:
@@ -71,7 +72,7 @@ def initial_weights(seed: int, with_bias: bool) -> Weights:
 def loss_and_gradient(
     weights: Weights, points: FloatArray, is_first: BoolArray
 ) -> tuple[float, float, Weights]:
-    """Return the mean logistic loss, the share of right answers, and the gradient."""
+    """Return the mean logistic loss, the accuracy, and the gradient."""
     z = points @ weights["embed"] + weights["embed_bias"]
     kept = []
     for i in range(DEPTH):
@@ -141,7 +142,7 @@ def train(seed: int, with_bias: bool) -> Iterator[Weights]:
 
 
 def hard_model(weights: Weights) -> HardTransformer:
-    """Return a model as it is at temperature 0; its `soft` is what was trained."""
+    """Return a model at temperature 0; its `soft` method is the trained model."""
     blocks = []
     for i in range(DEPTH):
         w = {name: weights[f"{i}.{name}"] for name in _BLOCK}
@@ -181,7 +182,7 @@ def stored_weights(seed: int, with_bias: bool, step: int) -> Weights:
 
 
 def main() -> None:
-    """Train every run and write the file beside this one, in float32."""
+    """Train every run and write the data file next to this module, in float32."""
     kept: dict[str, Any] = {}
     points = spirals()
     for with_bias in (True, False):

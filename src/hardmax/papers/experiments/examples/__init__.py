@@ -1,1 +1,1 @@
-"""The tables and examples of the papers, computed again."""
+"""The tables and examples of the papers, recomputed."""

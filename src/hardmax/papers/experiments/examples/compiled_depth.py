@@ -1,4 +1,4 @@
-"""The other theme of [GYZ26]: regions exponential in depth, counted on the compiled transformer."""
+"""The second theme of [GYZ26]: regions exponential in depth, counted on compiled transformers."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ from hardmax.typing import FloatArray
 
 @dataclass(frozen=True)
 class Parameters:
-    """How deep the families go, and the pieces of the approximations of a smooth function."""
+    """The depths of the families, and the numbers of pieces that approximate a smooth function."""
 
     tent_depths: tuple[int, ...] = (1, 2, 3, 4, 5, 6, 7, 8)
     zigzag_rank: int = 3
@@ -96,15 +96,17 @@ def run(parameters: Parameters) -> Outcome:
     )
     return Outcome(
         {"formula_attained": attained, "approximation_slope": slope},
-        f"compiled tents have {_regions(rows, 'tent')} regions for L = {listed(p.tent_depths)}, "
-        f"zigzags of rank {p.zigzag_rank} have {_regions(rows, 'zigzag')} for L = "
+        f"Compiled tents have {_regions(rows, 'tent')} regions for L = {listed(p.tent_depths)}, "
+        f"and zigzags of rank {p.zigzag_rank} have {_regions(rows, 'zigzag')} for L = "
         f"{listed(p.zigzag_depths)}, counted on the transformer; "
-        f"{'all' if attained else 'not all'} agree with the formula. A smooth function on a "
-        f"square is approximated with {errors[-1]['pieces']} triangles to "
-        f"{errors[-1]['measured_error']:.2g}, the error falling like n^{slope:.2f}.",
+        f"{'all' if attained else 'not all'} of these numbers agree with the formula. With "
+        f"{errors[-1]['pieces']} triangles, a smooth function on a square is approximated to "
+        f"within {errors[-1]['measured_error']:.2g}; the error decreases like n^{slope:.2f}.",
         figure,
-        claimed="linear regions of transformers grow exponentially with depth, and transformers "
-        "approximate every continuous function.",
+        claimed=(
+            "Linear regions of transformers grow exponentially with depth, and transformers "
+            "approximate every continuous function."
+        ),
         claims=("B.4",),
         tables={"regions": rows, "approximation": errors},
     )

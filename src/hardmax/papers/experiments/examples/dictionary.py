@@ -1,4 +1,4 @@
-"""Tables I and II of [SL26]: the symbols as arrays, and the dictionary with each entry tried."""
+"""Tables I and II of [SL26]: the symbols as arrays, and every entry of the dictionary tested."""
 
 from dataclasses import dataclass
 from math import log
@@ -24,7 +24,7 @@ from hardmax.typing import FloatArray
 
 @dataclass(frozen=True)
 class Parameters:
-    """Sizes that are all different, so that shapes tell them apart, and a temperature."""
+    """Sizes that are all different, so that shapes identify them, and a temperature."""
 
     n_keys: int = 6
     dim: int = 4
@@ -36,7 +36,7 @@ class Parameters:
 
 @dataclass(frozen=True)
 class Entry:
-    """A row of Table II: the reading of the paper, and whether it stood up to the trial."""
+    """A row of Table II: the interpretation in the paper, and whether it passed the test."""
 
     concept: str
     reading: str
@@ -45,17 +45,19 @@ class Entry:
 
 
 def run(parameters: Parameters) -> Outcome:
-    """Look every symbol up on a live head, and try every row of the dictionary."""
+    """Evaluate every symbol for an actual head, and test every row of the dictionary."""
     symbols, entries = _symbols(parameters), _dictionary(parameters)
     n_holding = sum(entry.holds for entry in entries)
     residual = next(entry for entry in entries if entry.concept == "Residual")
     return Outcome(
         {"n_symbols": len(symbols), "n_entries": len(entries), "n_holding": n_holding},
-        f"{len(symbols)} symbols are arrays or functions here, with the shapes of the table; "
-        f"{n_holding} of {len(entries)} rows of the dictionary hold, the residual one cell by "
-        f"cell: {residual.remark}.",
-        claimed="Table I lists the notation, Table II a rigorous mapping between layers, tropical "
-        "algebra and geometry.",
+        f"{len(symbols)} symbols are arrays or functions here, with the shapes given in the "
+        f"table. {n_holding} of {len(entries)} rows of the dictionary hold; the residual row "
+        f"holds cell by cell: {residual.remark}.",
+        claimed=(
+            "Table I lists the notation; Table II is a rigorous mapping between layers, tropical "
+            "algebra and geometry."
+        ),
         claims=("Tab1", "Tab2"),
         tables={
             "symbols": symbols,
@@ -125,13 +127,13 @@ def _dictionary(p: Parameters) -> list[Entry]:
             "Multiplication",
             "plus; Newton polytopes: the Minkowski sum",
             len(product.vertices) == total.count,
-            f"{total.count} vertices either way",
+            f"{total.count} vertices in both computations",
         ),
         Entry(
             "Division",
             "minus; a difference of convex functions",
             bool(np.allclose((P(x) - Q(x)) + Q(x), P(x))),
-            "no convex function, hence no Newton polytope of its own",
+            "not a convex function, hence no Newton polytope of its own",
         ),
         Entry(
             "Residual",

@@ -14,7 +14,7 @@ from hardmax.plotting.style import series_colours, side_by_side
 
 @dataclass(frozen=True)
 class Parameters:
-    """Architectures as (inputs, widths, rank), the errors asked for, and the points tried."""
+    """Architectures as (inputs, widths, rank), the requested errors, and the number of points."""
 
     architectures: tuple[tuple[int, tuple[int, ...], int], ...] = (
         (2, (4,), 3),
@@ -83,13 +83,14 @@ def run(parameters: Parameters) -> Outcome:
     overheads = [row["overhead"] for row in hard]
     return Outcome(
         {"largest_ratio": max(ratios), "hard_errors": [row["measured"] for row in hard]},
-        f"{len(hard)} maxout networks as standard transformers, one token per piece: hard ones "
-        f"agree to {max(row['measured'] for row in hard):.1e}; soft ones stay below their "
-        f"certificate every time (the largest measured error is {max(ratios):.0%} of what is "
-        f"certified). They hold {min(overheads):.1f} to {max(overheads):.1f} nonzero "
-        "weights per parameter of the network.",
+        f"{len(hard)} maxout networks were compiled to standard transformers with one token per "
+        "piece. The hard transformers agree with the networks to "
+        f"{max(row['measured'] for row in hard):.1e}. The soft transformers always stay below "
+        f"their certificates (the largest measured error is {max(ratios):.0%} of the certified "
+        f"one). They have {min(overheads):.1f} to {max(overheads):.1f} nonzero weights per "
+        "parameter of the network.",
         figure,
-        claimed="transformers emulate maxout networks at comparable complexity.",
+        claimed="Transformers emulate maxout networks at comparable complexity.",
         claims=("B.1",),
         tables={"errors": rows},
     )

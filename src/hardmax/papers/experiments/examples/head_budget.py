@@ -1,4 +1,4 @@
-r"""Example V.3 of [SL26]: how many cells the same parameters buy with one head and with many."""
+r"""Example V.3 of [SL26]: the cells of equal parameter budgets with one head and with many."""
 
 from dataclasses import dataclass
 from math import log10
@@ -43,24 +43,26 @@ def run(parameters: Parameters) -> Outcome:
     ax.semilogx([r["heads"] for r in rows], [r["log10_cells"] for r in rows], "o-", base=2)
     ax.plot([n_heads], [log10(power)], "s", color="C1", label=f"$512^8$, H = {n_heads}")
     ax.set_xlabel("heads $H$, with $d_k = d / H$")
-    ax.set_ylabel(r"$\log_{10}$ of the most cells one layer can have")
+    ax.set_ylabel(r"$\log_{10}$ of the largest number of cells of a layer")
     ax.legend()
     return Outcome(
         {"cells": power, "claimed_cells": parameters.claimed_power, "small_counts": small},
         f"{n}^{n_heads} is {power:.3g}, not {parameters.claimed_power:.2g}. The product is "
-        f"attained where the heads read independent subspaces: {parameters.small_keys} keys and "
-        f"H = {listed(parameters.small_heads)} give {listed(small)} cells. At one "
-        "coordinate per head a head has at most 2 cells, and the gain from more heads ends.",
+        f"attained if the heads read independent subspaces: {parameters.small_keys} keys and H = "
+        f"{listed(parameters.small_heads)} give {listed(small)} cells. With one coordinate per "
+        "head, a head has at most 2 cells, and more heads bring no further gain.",
         figure,
-        claimed=f"eight heads raise 512 cells to {parameters.claimed_power:.2g} at the same "
-        "number of parameters.",
+        claimed=(
+            f"Eight heads raise 512 cells to {parameters.claimed_power:.2g} with the same number "
+            "of parameters."
+        ),
         claims=("V.3",),
         tables={"budget": rows},
     )
 
 
 def _independent_heads(n_keys: int, n_heads: int) -> int:
-    """Count the joint cells of heads that each see two coordinates of their own."""
+    """Count the joint cells of heads that each read two coordinates of their own."""
     # Points on a parabola: every key is a vertex.
     t = np.arange(n_keys, dtype=np.float64)
     heads = []

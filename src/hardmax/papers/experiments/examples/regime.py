@@ -1,4 +1,4 @@
-"""Example VI.2 of [SL26]: the margins that softmax needs at the scaling transformers use."""
+"""Example VI.2 of [SL26]: the margins that softmax needs at the scaling of transformers."""
 
 from dataclasses import asdict, dataclass
 
@@ -22,7 +22,7 @@ class Parameters:
 
 
 def run(parameters: Parameters) -> Outcome:
-    """Evaluate every bound at the temperature of the example and at the right one."""
+    """Evaluate every bound at the temperature of the example and at the correct one."""
     p = parameters
     table = stability_table(p.n_keys, p.margin, p.d_k, epsilon=p.epsilon)
     rows: list[Row] = [asdict(column) for column in table.columns]
@@ -46,7 +46,7 @@ def run(parameters: Parameters) -> Outcome:
     ax.set_ylim(1e-6, 2.0)
     plain_ticks(ax.xaxis)
     ax.set_xlabel(r"margin $\delta$")
-    ax.set_ylabel("most weight the other keys can have")
+    ax.set_ylabel("largest weight of the other keys")
     figure.legend(loc="outside lower center", ncols=2)
     return Outcome(
         {
@@ -58,14 +58,16 @@ def run(parameters: Parameters) -> Outcome:
             "margin_needed_scaled": scaled.margin_needed,
             "margin_needed_raw": raw.margin_needed,
         },
-        f"softmax(q k / sqrt(d_k)) on raw scores is temperature sqrt({p.d_k}) = {raw.tau:g}, not "
-        f"{claimed.tau:g}. There a margin of {p.margin:g} leaves the other keys up to "
-        f"{raw.rival_mass:.1%} of the weight ({scaled.rival_mass:.1%} if the margin is meant on "
-        f"scaled scores). To leave them {p.epsilon:.0%} takes a margin of "
-        f"{scaled.margin_needed:.2f} on scaled scores, {raw.margin_needed:.1f} on raw ones.",
+        f"softmax(q k / sqrt(d_k)) on raw scores has the temperature sqrt({p.d_k}) = {raw.tau:g}, "
+        f"not {claimed.tau:g}. At this temperature, a margin of {p.margin:g} leaves the other "
+        f"keys up to {raw.rival_mass:.1%} of the weight ({scaled.rival_mass:.1%} if the margin "
+        f"refers to scaled scores). To leave them at most {p.epsilon:.0%}, the margin must be "
+        f"{scaled.margin_needed:.2f} on scaled scores or {raw.margin_needed:.1f} on raw scores.",
         figure,
-        claimed=f"at d_k = {p.d_k}, N = {p.n_keys} and margin {p.margin:g} the winner has more "
-        f"than 99.98% of the weight, with temperature {claimed.tau:g}.",
+        claimed=(
+            f"At d_k = {p.d_k}, N = {p.n_keys} and margin {p.margin:g}, the winner has more than "
+            f"99.98% of the weight, with temperature {claimed.tau:g}."
+        ),
         claims=("VI.2",),
         tables={"bounds": rows},
     )

@@ -1,1 +1,1 @@
-"""The figures of the papers, computed again."""
+"""The figures of the papers, recomputed."""

@@ -1,4 +1,4 @@
-"""Figure 5 of [SL26]: one head at falling temperatures, with the certified transition bands."""
+"""Figure 5 of [SL26]: one head at decreasing temperatures, with certified transition bands."""
 
 import math
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from hardmax.stability.temperatures import margin_for_accuracy
 
 @dataclass(frozen=True)
 class Parameters:
-    """What is drawn, and the share of weight that rivals may have outside the bands."""
+    """What is drawn, and the share of the weight that rivals may have outside the bands."""
 
     n_keys: int = 7
     temperatures: tuple[float, ...] = (1.0, 0.5, 0.1, 0.001)
@@ -32,8 +32,8 @@ QUICK = Parameters(resolution=60)
 def run(parameters: Parameters) -> Outcome:
     """Mix the colours of the keys by their attention weights; overlay exact walls and bands.
 
-    The argmax of a softmax does not depend on the temperature: the walls are the same in every
-    panel, and only the transition across them narrows.
+    The argmax of a softmax does not depend on the temperature. The walls are therefore the same in
+    every panel, and only the transition across them narrows.
     """
     p = parameters
     rng = np.random.default_rng(p.seed)
@@ -104,18 +104,19 @@ def run(parameters: Parameters) -> Outcome:
                 for row in rows
             ],
         },
-        f"the {len(cells)} cells are the same at every temperature; what shrinks is the band "
-        "around the walls. Beyond the dotted lines the margin alone gives the winner at least "
-        f"{1 - p.epsilon:.0%} of the weight. In all it has that much on at least "
-        f"{_floored(first['hard_share_at_least'])} of the square at tau = {first['tau']:g}, on at "
-        f"least {_floored(last['hard_share_at_least'])} at tau = {last['tau']:g}, by exact areas.",
+        f"The {len(cells)} cells are the same at every temperature; only the band around the "
+        "walls shrinks. Beyond the dotted lines, the margin guarantees the winner at least "
+        f"{1 - p.epsilon:.0%} of the weight. The winner has that much on at least "
+        f"{_floored(first['hard_share_at_least'])} of the square at tau = {first['tau']:g}, and "
+        f"on at least {_floored(last['hard_share_at_least'])} at tau = {last['tau']:g}, by exact "
+        "areas.",
         figure,
-        claimed="regions that are hidden at tau = 1 emerge as the temperature falls.",
+        claimed="Regions that are hidden at tau = 1 emerge as the temperature falls.",
         claims=("Fig5",),
         tables={"bands": rows},
     )
 
 
 def _floored(share: float) -> str:
-    """Write a lower bound as a percentage that is one as well."""
+    """Write a lower bound as a percentage, rounded down so that it remains a lower bound."""
     return f"{math.floor(1000 * share) / 10:.1f}%"

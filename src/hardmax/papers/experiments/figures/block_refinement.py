@@ -1,8 +1,8 @@
 r"""Figure 7 of [SL26]: a block is not the common refinement of its two halves.
 
 The feed-forward walls are pulled back through the attention step, which translates every routing
-cell by a vector of its own. They are cut at the routing walls and moved, so a block can have fewer
-or more cells than the refinement the caption describes.
+cell by its own vector. They are cut at the routing walls and shifted, so a block can have fewer or
+more cells than the refinement that the caption describes.
 """
 
 from dataclasses import dataclass
@@ -58,23 +58,25 @@ def run(parameters: Parameters) -> Outcome:
     (few, few_claimed), (many, many_claimed) = on_a_line["fewer"], on_a_line["more"]
     return Outcome(
         {"cells": list(counts.values()), "on_a_line": on_a_line},
-        f"the attention step moves each routing cell before the units see it, so their walls "
-        f"break at the routing wall: {counts['C: the block']} cells where the refinement has "
-        f"{counts['claimed: refinement']}. On a line the unit "
-        f"max(0, y - {parameters.kink:g}) after y = x + {parameters.jump:g} sign(x) makes {few} "
-        f"cells instead of {few_claimed}, max(0, y) after y = x - {parameters.jump:g} sign(x) "
-        f"makes {many} instead of {many_claimed}. The product of both counts still bounds the "
-        "block.",
+        "The attention step moves each routing cell before the units see it, so the walls of the "
+        f"units break at the routing wall: the block has {counts['C: the block']} cells and the "
+        f"refinement has {counts['claimed: refinement']}. On a line, the unit max(0, y - "
+        f"{parameters.kink:g}) after y = x + {parameters.jump:g} sign(x) makes {few} cells "
+        f"instead of {few_claimed}, and max(0, y) after y = x - {parameters.jump:g} sign(x) makes "
+        f"{many} instead of {many_claimed}. The product of the two counts is still an upper bound "
+        "for the block.",
         figure,
-        claimed="a block evaluates to the common refinement of the attention partition and the "
-        "feed-forward partition.",
+        claimed=(
+            "A block evaluates to the common refinement of the attention partition and the "
+            "feed-forward partition."
+        ),
         claims=("Fig7",),
         tables={"cells": [{"partition": name, "cells": n} for name, n in counts.items()]},
     )
 
 
 def _on_a_line(jump: float, kink: float) -> list[int]:
-    """Count the cells of relu(x + jump sign(x) - kink), and of the overlaid walls 0 and kink."""
+    """Count the cells of relu(x + jump sign(x) - kink), and those of the walls 0 and kink."""
     one, signs = np.eye(1), np.array([[-1.0], [1.0]])
     ffn = FeedForward(one, np.array([-kink]), one, None)
     counts = []

@@ -1,7 +1,7 @@
 """Figure 1 of [SL26]: exact partitions as blocks are added, constructed and with random weights.
 
-The figure of the paper gives no weights and no numbers. Drawn here is a family that attains the
-count of the paper's construction, `shattering_count`, and random weights.
+The figure in the paper gives no weights and no numbers. This experiment draws a family that attains
+the count of the paper's construction, `shattering_count`, and models with random weights.
 """
 
 from collections.abc import Sequence
@@ -31,10 +31,10 @@ from hardmax.verify.checking import verify_certificate
 
 @dataclass(frozen=True)
 class Parameters:
-    """The models, and how many points the estimate beside the count of a random one takes.
+    """The models, and the number of sample points for the estimate next to a random model's count.
 
-    Partitions are certified as long as they have at most `certified_up_to` cells. Of the largest
-    one a corner of the unit square is enlarged.
+    Partitions are certified if they have at most `certified_up_to` cells. For the largest one, a
+    corner of the unit square is enlarged.
     """
 
     n_keys: int = 4
@@ -81,18 +81,20 @@ def run(parameters: Parameters) -> Outcome:
             "formula_attained": all(r["formula"] in (None, r["cells"]) for r in rows),
             "certificates_accepted": all(r["certified"] in (None, True) for r in rows),
         },
-        f"N = {p.n_keys}, d = 2: the constructed family has {_counts(rows, 'with feed-forward')} "
-        f"cells for L = {listed(p.depths)}, as many as its formula says, every one found and "
-        f"counted; its attention alone has {_counts(rows, 'attention alone')}, which is N^(dL). "
-        "In both, cells, regions and affine maps are as many. A cell keeps its hue as later blocks "
-        "cut it; below the width of a pixel the colours are means, and a corner is enlarged. "
-        f"Random weights give {_counts(rows, 'random weights')} cells, of which "
-        f"{spaced(p.n_samples)} samples find "
-        f"{listed(r['sampled'] for r in rows if r['family'] == 'random weights')}: far from the "
-        "maximum, which takes special weights.",
+        f"For N = {p.n_keys} and d = 2, the constructed family has "
+        f"{_counts(rows, 'with feed-forward')} cells for L = {listed(p.depths)}, as its formula "
+        "predicts; every cell was found and counted. Its attention alone has "
+        f"{_counts(rows, 'attention alone')} cells, which is N^(dL). In both cases, the numbers "
+        "of cells, regions and affine maps are equal. A cell keeps its hue when later blocks cut "
+        "it; below the width of a pixel, colours are averaged, and a corner is enlarged. Random "
+        f"weights give {_counts(rows, 'random weights')} cells, of which {spaced(p.n_samples)} "
+        f"samples find {listed(r['sampled'] for r in rows if r['family'] == 'random weights')}. "
+        "This is far from the maximum, which needs special weights.",
         figure,
-        claimed="partitions for N = 4 and L = 1, 2, 3, said to follow the bound Theta(N^(dL)); no "
-        "numbers are given.",
+        claimed=(
+            "Partitions for N = 4 and L = 1, 2, 3 that are claimed to follow the bound "
+            "Theta(N^(dL)); no numbers are given."
+        ),
         claims=("Fig1",),
         tables={"counts": rows},
     )
@@ -127,7 +129,7 @@ def _add_row(
 
 
 def _draw(ax: Any, part: Partition, title: str, corner: float = 0.0) -> None:
-    """Draw a partition, and on top of it the corner at the origin, enlarged."""
+    """Draw a partition, and on top of it the enlarged corner at the origin."""
     plot(part, ax)
     count = spaced(part.n_cells)
     ax.set_title(f"{title}: {count} cells")

@@ -22,11 +22,11 @@ class Parameters:
 
 
 def run(parameters: Parameters) -> Outcome:
-    """Compare the Voronoi diagram, the dot-product diagram, and the smallest key that wins.
+    """Compare the Voronoi diagram, the dot-product diagram, and the key of smallest norm that wins.
 
-    The caption of the figure says that keys lose their cell because their weight is small. The
-    third panel refutes it: the key of smallest norm wins on an open set, because it is a vertex of
-    the convex hull. Being inside the hull is what kills a key.
+    The caption of the figure states that keys lose their cell because their weight is small. The
+    third panel refutes this: the key of smallest norm wins on an open set, because it is a vertex
+    of the convex hull. A key has no cell if it lies inside the hull.
     """
     keys = np.random.default_rng(parameters.seed).normal(size=(parameters.n_keys, 2))
     voronoi = PowerDiagram(keys, np.zeros(len(keys)))
@@ -52,11 +52,11 @@ def run(parameters: Parameters) -> Outcome:
             "is_fan": routing.is_fan,
             "smallest_norm_key_wins_at_minus_e1": smallest_wins,
         },
-        f"{voronoi.n_cells} keys own a Voronoi cell, {routing.n_cells} can win the dot product; "
-        "a key dies inside the hull of the others, not because its norm is small: in (c) the key "
-        "of smallest norm, ringed, wins for every query on the left.",
+        f"{voronoi.n_cells} keys have a Voronoi cell, and {routing.n_cells} can have the largest "
+        "dot product. A key never wins if it lies inside the hull of the others; its norm does "
+        "not matter. In (c), the key of smallest norm (ringed) wins for every query on the left.",
         figure,
-        claimed="cells of the power diagram disappear because the weights of their keys are small.",
+        claimed="Cells of the power diagram disappear because the weights of their keys are small.",
         claims=("Fig3",),
         tables={
             "keys": [
@@ -70,7 +70,7 @@ def run(parameters: Parameters) -> Outcome:
 
 
 def _mark_smallest(ax: Any, sites: FloatArray) -> None:
-    """Draw a ring round the key of smallest norm."""
+    """Draw a ring around the key of smallest norm."""
     smallest = sites[np.linalg.norm(sites, axis=1).argmin()]
     ring = {"mfc": "none", "mec": tone("dead"), "mew": 1.6, "ms": 17, "zorder": 6}
     ax.plot(*smallest, "o", label="key of smallest norm", **ring)

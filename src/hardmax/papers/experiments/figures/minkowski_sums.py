@@ -15,10 +15,11 @@ from hardmax.typing import FloatArray
 
 @dataclass(frozen=True)
 class Parameters:
-    """How many keys, and how many random sums are tried.
+    """The number of keys, and the number of random sums.
 
-    The keys that attain the maximum lie on arcs, so that a head alone would be flat. The first head
-    drawn has its keys moved off its arc, as far as a search found that leaves all counts alone.
+    The keys that attain the maximum lie on arcs, so a head alone would be flat. The keys of the
+    first head drawn are moved off their arc, as far as a search found possible without changing
+    any count.
     """
 
     n_keys: int = 6
@@ -41,9 +42,9 @@ FULL = Parameters(n_trials=2000)
 def run(parameters: Parameters) -> Outcome:
     """Draw sums of one, two and three heads, up to the family with the most vertices possible.
 
-    Three generic sets of six points have 216 sums, and the caption says all of them become
-    vertices. In three dimensions no sum of three polytopes with six vertices has more than 92
-    [Wei12], and paraboloid arcs attain it; Gaussian keys stay far below.
+    Three generic sets of six points have 216 sums, and the caption states that all of them become
+    vertices. In three dimensions, a sum of three polytopes with six vertices has at most 92
+    vertices [Wei12]. Paraboloid arcs attain this number; Gaussian keys stay far below it.
     """
     rng = np.random.default_rng(parameters.seed)
     gaussian = [
@@ -70,14 +71,16 @@ def run(parameters: Parameters) -> Outcome:
             "gaussian_mean": float(np.mean(gaussian)),
             "gaussian_largest": max(gaussian),
         },
-        f"no sum of three polytopes with {parameters.n_keys} vertices in space has more than "
-        f"{sharp} vertices; the family drawn has {counts[-1]}, the other "
-        f"{parameters.n_keys**3 - counts[-1]} sums lie inside. Gaussian keys: "
-        f"{np.mean(gaussian):.1f} on average, {max(gaussian)} at most in {parameters.n_trials} "
-        "trials.",
+        f"A sum of three polytopes with {parameters.n_keys} vertices in space has at most {sharp} "
+        f"vertices. The family drawn has {counts[-1]}; the other "
+        f"{parameters.n_keys**3 - counts[-1]} sums of vertices are not vertices of the sum. "
+        f"Gaussian keys have {np.mean(gaussian):.1f} on average and at most {max(gaussian)} in "
+        f"{parameters.n_trials} trials.",
         figure,
-        claimed=f"three heads raise the vertices from {parameters.n_keys} to "
-        f"{parameters.n_keys**3}.",
+        claimed=(
+            f"Three heads raise the number of vertices from {parameters.n_keys} to "
+            f"{parameters.n_keys**3}."
+        ),
         claims=("Fig4",),
         tables={
             "vertices": [

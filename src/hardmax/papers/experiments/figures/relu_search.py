@@ -1,4 +1,4 @@
-"""Figure 2 and Example III.3 of [SL26]: how many regions two layers of three ReLU units cut."""
+"""Figure 2 and Example III.3 of [SL26]: the number of regions of two layers of three ReLU units."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -23,11 +23,11 @@ from hardmax.verify.checking import verify_certificate
 
 @dataclass(frozen=True)
 class Parameters:
-    """How long the search goes on, and where it starts: at what a longer search had found.
+    """The length of the search, and its starting point: the result of a longer search.
 
     Three lines in general position are one arrangement up to an affine change of the input, so
-    the first layer is fixed up to the signs of its units. The search is over the second, whose
-    weights are the first three rows of `start` and whose biases are the last.
+    the first layer is fixed up to the signs of its units. The search is over the second layer,
+    whose weights are the first three rows of `start` and whose biases are the last row.
     """
 
     n_steps: int = 1000
@@ -53,7 +53,7 @@ class SecondLayer(NamedTuple):
 
 
 def run(parameters: Parameters) -> Outcome:
-    """Anneal the second layer for the most cells in the plane, and certify what comes out."""
+    """Anneal the second layer for the most cells in the plane, and certify the result."""
     rng = np.random.default_rng(parameters.seed)
     start = np.array(parameters.start)
     best = SecondLayer(start[:3], start[3])
@@ -104,16 +104,16 @@ def run(parameters: Parameters) -> Outcome:
             "maximum": maximum,
             "maximum_attained": [written_down.n_cells, written_down.n_regions],
         },
-        f"the first layer has {one_layer.n_cells} cells, as many as three lines can cut, R(3, 2) = "
+        f"The first layer has {one_layer.n_cells} cells, the maximum for three lines, R(3, 2) = "
         f"{zaslavsky(3, 2)}. Each unit of the second layer has one line, which bends where it "
-        "meets a line of the first: it cuts some of these cells and misses others. So the product "
-        f"{product} is a bound that nothing attains: the maximum is {maximum}, and "
-        f"`extremal_relu_network(2, 3, 3)` has {written_down.n_cells} cells and "
+        "meets a line of the first layer; it cuts some of these cells and misses others. The "
+        f"product {product} is therefore a bound that no network attains. The maximum is "
+        f"{maximum}, and `extremal_relu_network(2, 3, 3)` has {written_down.n_cells} cells and "
         f"{written_down.n_regions} regions. A search with {parameters.n_steps} steps found "
-        f"{part.n_cells} cells, with a certificate ("
-        f"{'verified' if verdict.ok else verdict.reason}), and {part.n_regions} regions.",
+        f"{part.n_cells} cells, with a certificate "
+        f"({'verified' if verdict.ok else verdict.reason}), and {part.n_regions} regions.",
         figure,
-        claimed=f"a theoretical maximum of {product} regions.",
+        claimed=f"A theoretical maximum of {product} regions.",
         claims=("III.3", "Fig2"),
         tables={
             "bounds": [
@@ -126,7 +126,7 @@ def run(parameters: Parameters) -> Outcome:
 
 
 def _network(layer: SecondLayer, parameters: Parameters) -> ReluNetwork:
-    """Put the layer on top of the triangle $x > 0$, $y > 0$, $x + y < 1$."""
+    """Place the layer on the triangle $x > 0$, $y > 0$, $x + y < 1$."""
     signs = np.array(parameters.signs)
     triangle = np.array([[1.0, 0.0, -1.0], [0.0, 1.0, -1.0]])
     offsets = np.array([0.0, 0.0, 1.0])
@@ -141,7 +141,7 @@ def _count(layer: SecondLayer, parameters: Parameters) -> int:
 
 
 def _moved(layer: SecondLayer, rng: np.random.Generator) -> SecondLayer:
-    """Move some weights of one unit, by steps of several sizes."""
+    """Perturb some weights of one unit, with steps of several sizes."""
     unit = rng.integers(3)
     step = rng.choice([1.0, 0.3, 0.1, 0.03]) * rng.normal(size=4) * (rng.random(4) < 0.6)
     weight, bias = layer.weight.copy(), layer.bias.copy()

@@ -1,4 +1,4 @@
-"""Figure 6(a) of [SL26]: exact counts where the paper sampled, and far beyond its sizes."""
+"""Figure 6(a) of [SL26]: exact counts at the sizes that the paper sampled, and far beyond."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -17,10 +17,10 @@ from hardmax.typing import FloatArray
 
 @dataclass(frozen=True)
 class Parameters:
-    """The grid of sizes, and what is sampled.
+    """The grid of sizes, and the samples.
 
-    The paper gives neither the number of heads nor the feed-forward width nor the box; these are
-    ours. It stops at `sampled_keys` and depth 2.
+    The paper gives neither the number of heads nor the feed-forward width nor the box; the values
+    here are our choice. It stops at `sampled_keys` and depth 2.
     """
 
     n_keys: tuple[int, ...] = (2, 3, 4, 5, 8, 16, 32, 64)
@@ -44,7 +44,7 @@ FULL = Parameters(n_keys=(2, 3, 4, 5, 8, 16, 32, 64, 128), depths=(1, 2, 3, 4, 5
 
 
 def run(parameters: Parameters) -> Outcome:
-    """Count cells, regions and affine maps exactly on a grid of sizes; sample on the paper's."""
+    """Count cells, regions and affine maps exactly on a grid of sizes; sample at the paper's."""
     box = Box(np.full(2, -parameters.half_width), np.full(2, parameters.half_width))
     rows: list[Row] = []
     for trial in range(parameters.n_trials):
@@ -87,18 +87,23 @@ def run(parameters: Parameters) -> Outcome:
             "models_where_signatures_exceed_affine_maps": fewer,
             "growth_exponents": {str(depth): list(slope) for depth, slope in slopes.items()},
         },
-        f"{len(rows)} models counted exactly, up to N = {longest} and L = {deepest}. "
-        f"{spaced(parameters.n_samples)} samples miss up to {max(missed):.1%} of the cells already "
-        f"at the paper's sizes. A count of signatures bounds cells from below, not linear regions"
-        + (f": {fewer} of these have fewer affine maps than signatures" if fewer else "")
-        + ". Exponents of N, fitted to geometric means, with 95 % intervals: "
+        f"{len(rows)} models were counted exactly, up to N = {longest} and L = {deepest}. Even at "
+        f"the paper's sizes, {spaced(parameters.n_samples)} samples miss up to {max(missed):.1%} "
+        "of the cells. The number of sampled signatures is a lower bound on the number of cells, "
+        "but not on the number of linear regions"
+        + (f": {fewer} of these models have fewer affine maps than signatures" if fewer else "")
+        + ". The exponents of N, fitted to geometric means, with 95 % intervals, are "
         + ", ".join(f"{_spelled(slope)} (L = {depth})" for depth, slope in slopes.items())
-        + f". On the paper's four sizes alone: {_spelled(few[1])} (L = 1): with so few keys the "
-        "slope says little.",
+        + (
+            f". On the paper's four sizes alone, the exponent is {_spelled(few[1])} (L = 1): with "
+            "so few keys, the slope is not informative."
+        ),
         _draw(parameters, rows),
-        claimed="Monte Carlo signatures for N = 2..5 and L = 1, 2 as lower bounds on the number "
-        "of linear regions, since exact enumeration is called intractable; slope "
-        f"{parameters.slope_in_the_paper:g} at L = 1.",
+        claimed=(
+            "Monte Carlo signatures for N = 2..5 and L = 1, 2 as lower bounds on the number of "
+            "linear regions, because exact enumeration is called intractable; slope "
+            f"{parameters.slope_in_the_paper:g} at L = 1."
+        ),
         claims=("Fig6a",),
         tables={"counts": rows},
     )
@@ -112,7 +117,7 @@ def _logs(rows: list[Row], n_keys: int, depth: int) -> FloatArray:
 def _slope(
     parameters: Parameters, rows: list[Row], depth: int, sizes: tuple[int, ...] | None = None
 ) -> tuple[float, float]:
-    """Fit the exponent of N to the geometric means; return it and the half of its interval.
+    """Fit the exponent of N to the geometric means; return it with the half-width of its interval.
 
     Models of different sizes are independent, so the variance of the slope is a sum over sizes.
     """
@@ -130,7 +135,7 @@ def _spelled(slope: tuple[float, float]) -> str:
 
 
 def _draw(parameters: Parameters, rows: list[Row]) -> Any:
-    """Draw means with intervals of all sizes, and on the paper's sizes also what samples find."""
+    """Draw means with intervals for all sizes, and at the paper's sizes also the sampled counts."""
     p = parameters
     figure, (all_sizes, paper_sizes) = side_by_side(2)
     strong = series_colours()
@@ -154,10 +159,10 @@ def _draw(parameters: Parameters, rows: list[Row]) -> Any:
             paper_sizes.plot(p.sampled_keys, drawn, ":", color=tone("ink"))
     for style, mfc, name in (
         ("s", "none", "one model, exact"),
-        ("x", None, f"the same, {spaced(p.n_samples)} samples"),
+        ("x", None, f"one model, {spaced(p.n_samples)} samples"),
     ):
         handles += paper_sizes.plot([], [], style, color=tone("ink"), mfc=mfc, label=name)
-    name = f"slope {p.slope_in_the_paper:g}, the paper's"
+    name = f"slope {p.slope_in_the_paper:g} (paper)"
     handles += paper_sizes.plot([], [], ":", color=tone("ink"), label=name)
     all_sizes.set_title(f"{p.n_trials} models of each size")
     paper_sizes.set_title("the paper's sizes")

@@ -1,4 +1,4 @@
-"""Figure 6(b) of [SL26]: vertices of Minkowski sums of Gaussian keys, exactly and further."""
+"""Figure 6(b) of [SL26]: exact vertex counts of sums of Gaussian keys, at larger sizes."""
 
 from dataclasses import dataclass
 
@@ -57,13 +57,16 @@ def run(parameters: Parameters) -> Outcome:
     last = [int(counts[-1, -1].mean()), int(sharp[-1, -1])]
     return Outcome(
         {"counts": counts, "sharp_maximum": sharp, "violations": violations},
-        f"{counts.size} sums counted exactly, {violations} above the sharp maximum; at H = "
-        f"{parameters.n_heads[-1]}, N = {parameters.n_keys[-1]} Gaussian keys give {last[0]} of "
-        f"at most {last[1]}. Where H reaches d = {parameters.dim} and N is above 2, even the sharp "
-        "maximum is below N^H: the dimension limits the count, not interior keys alone.",
+        f"{counts.size} sums were counted exactly; {violations} exceed the sharp maximum. For H = "
+        f"{parameters.n_heads[-1]} and N = {parameters.n_keys[-1]}, Gaussian keys give {last[0]} "
+        f"of at most {last[1]} vertices. If H reaches d = {parameters.dim} and N is greater than "
+        "2, even the sharp maximum is less than N^H: the dimension limits the count, not only "
+        "interior keys.",
         figure,
-        claimed="vertex counts for H = 1, 2, 3 and N = 2..7; deviations from N^H are put down to "
-        "interior points of Gaussian clouds.",
+        claimed=(
+            "Vertex counts for H = 1, 2, 3 and N = 2..7; deviations from N^H are attributed to "
+            "interior points of Gaussian clouds."
+        ),
         claims=("Fig6b",),
         tables={
             "counts": [
