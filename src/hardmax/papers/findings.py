@@ -70,7 +70,7 @@ FINDINGS = (
         "fig2",
     ),
     Finding(
-        "A key never wins if it lies in the hull of the others, whatever its norm.",
+        "A key never wins alone if it lies in the convex hull of the others, whatever its norm.",
         ("Fig3",),
         "fig3",
     ),

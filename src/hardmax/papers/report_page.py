@@ -162,7 +162,7 @@ def _findings(verdicts: Mapping[str, str], by_name: Mapping[str, Record]) -> str
 def _finding(finding: Finding, verdicts: Mapping[str, str], by_name: Mapping[str, Record]) -> str:
     links = [f'<a href="#claim-{escape(claim)}">{escape(claim)}</a>' for claim in finding.claims]
     if finding.experiment in by_name:
-        words = "figure" if finding.claims else "see the result"
+        words = "figure" if finding.claims else "result"
         links.append(f'<a href="#{escape(finding.experiment)}">{words}</a>')
     more = f' <span class="small">({", ".join(links)})</span>' if links else ""
     return f"<li>{sentence(finding.sentence)}{more}</li>"

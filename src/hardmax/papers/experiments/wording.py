@@ -5,13 +5,14 @@ from typing import Any
 
 
 def listed(numbers: Iterable[Any]) -> str:
-    """Write numbers as a comma-separated list.
+    """Write numbers as a list in a sentence.
 
     Examples:
-        >>> listed([1, 2.5, 4.0])
-        '1, 2.5, 4'
+        >>> listed([1, 2.5, 4.0]), listed([3])
+        ('1, 2.5 and 4', '3')
     """
-    return ", ".join(spaced(n) if isinstance(n, int) else f"{n:g}" for n in numbers)
+    *others, last = (spaced(n) if isinstance(n, int) else f"{n:g}" for n in numbers)
+    return f"{', '.join(others)} and {last}" if others else last
 
 
 def spaced(count: int) -> str:

@@ -67,7 +67,7 @@ def run(parameters: Parameters) -> Outcome:
         },
         f"Fitted to exact counts, the exponent of N is within {max(worst, 0.01):.2f} of min(H, d) "
         "with bias and of min(H, d - 1) without bias, for the families that attain the maximum. "
-        f"For Gaussian keys without bias, the exponents are at most {largest:.2f}. From "
+        f"For Gaussian keys without bias, the fitted exponents are at most {largest:.2f}. From "
         f"{parameters.head_counts[0]} to {parameters.head_counts[1]} heads, the exponent of H is "
         f"within {ceil(100 * off) / 100} of d with bias and of d - 1 without bias. A block "
         f"multiplies the number of cells by {rates['constructed']:.1f} in the constructed family, "

@@ -81,7 +81,7 @@ def run(parameters: Parameters) -> Outcome:
         f"the weight in every head. Of {n_cells} cells of a layer, {one[0]['certain']} certainly "
         f"persist at tau = {one[0]['tau']:g} and {one[-1]['certain']} at tau = "
         f"{one[-1]['tau']:g}; this is proved by exact linear programs. Of the {n_deep} cells of "
-        f"two blocks, {two[0]['certain']} persist at tau = {two[0]['tau']:g} and "
+        f"two blocks, {two[0]['certain']} certainly persist at tau = {two[0]['tau']:g} and "
         f"{two[-1]['certain']} at {two[-1]['tau']:g}; this is proved by enclosures of the soft "
         "network.",
         figure,

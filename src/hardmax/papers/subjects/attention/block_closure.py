@@ -60,12 +60,12 @@ def _check_aggregation(claimed: Callable[[Heads], int], biased: bool) -> Finding
         ]
         name = f"{n_heads} heads of 5 keys in R^{dim}, {'with' if biased else 'no'} bias"
         trials.append(equal_trial(name, common_refinement(heads).count, claimed(heads)))
-    listed = ", ".join(f"{t.numbers['claimed']} against {t.numbers['true']}" for t in trials)
+    listed = ", ".join(f"{t.numbers['claimed']} and {t.numbers['true']}" for t in trials)
     words = "with query or logit biases" if biased else "without bias"
     why = ", because the potential then has coefficients that the Newton polytope does not record"
     return Finding(
         tuple(trials),
-        f"Claimed number against the counted cells of the common refinement, {words}: "
+        f"Claimed and counted numbers of cells of the common refinement, {words}: "
         f"{listed}{why * biased}.",
         "With biases, the cells correspond to the active terms of the product polynomial; there "
         "are at least as many as vertices."

@@ -84,10 +84,10 @@ def _check_block(predicted: Callable[[AttentionHead, FeedForward], int]) -> Find
         model = HardTransformer([Block([head], ffn)])
         true = enumerate_regions(model, WholeSpace(head.dim)).n_cells
         trials.append(equal_trial(name, true, predicted(head, ffn)))
-    pairs = ", ".join(f"{t.numbers['true']} against {t.numbers['claimed']}" for t in trials)
+    pairs = ", ".join(f"{t.numbers['true']} and {t.numbers['claimed']}" for t in trials)
     return Finding(
         tuple(trials),
-        f"Number of cells of the block and of the common refinement: {pairs}. Each routing cell "
+        f"Numbers of cells of the block and of the common refinement: {pairs}. Each routing cell "
         "adds its own value to the stream, so the hyperplanes have a different position in each "
         "cell.",
         "In every routing cell, the hyperplanes are pulled back by that cell's translation. The "

@@ -112,10 +112,10 @@ def _check_few_heads(bound: Callable[[int, int], int]) -> Finding:
         where = f"N = {n_keys}, H = {n_heads}, d = {dim}"
         claimed, extremal = bound(n_keys, n_heads), n_heads < dim
         trials.append(upper_trial(where, most, claimed, extremal=extremal))
-    pairs = ", ".join(f"{t.numbers['true']} of {t.numbers['claimed']}" for t in trials)
+    pairs = ", ".join(f"{t.numbers['true']} (bound: {t.numbers['claimed']})" for t in trials)
     return Finding(
         tuple(trials),
-        f"Largest numbers of vertices and the bound: {pairs}.",
+        f"Largest numbers of vertices: {pairs}.",
         "N^H, attained for H < d; this is the number of all sums of vertices.",
     )
 
@@ -134,10 +134,12 @@ def _check_order_before_mcmullen(bound: Callable[[int, int, int], int]) -> Findi
         within = all(a <= b for a, b in zip(counts, values, strict=True))
         numbers = {"true": counts, "claimed": values}
         trials.append(Trial(where, within, tight=counts == values, numbers=numbers))
-    degrees = ", ".join(f"{t.numbers['true']} of {t.numbers['claimed']}" for t in trials[::2])
+    degrees = ", ".join(
+        f"{t.numbers['true']} (stated: {t.numbers['claimed']})" for t in trials[::2]
+    )
     return Finding(
         tuple(trials),
-        f"Degrees in N of the exact maxima, and those of the stated order: {degrees}.",
+        f"Degrees in N of the exact maxima: {degrees}.",
         "sum_{j<d} binom(H,j) (N-1)^j + binom(H-1,d-1), of the order (NH)^(d-1): the sum over k "
         "of binom(H-1,k) N^(k+1) is too large by one power of N.",
     )
@@ -150,7 +152,7 @@ def _check_generators(generators: Callable[[int, int], int]) -> Finding:
         where = f"N = {n_keys}, H = {n_heads}, d = {dim}: vertices, each one of the generators"
         claimed = generators(n_keys, n_heads)
         trials.append(upper_trial(where, most, claimed, extremal=n_heads < dim))
-    pairs = ", ".join(f"{t.numbers['true']} against {t.numbers['claimed']}" for t in trials)
+    pairs = ", ".join(f"{t.numbers['true']} and {t.numbers['claimed']}" for t in trials)
     return Finding(
         tuple(trials),
         f"A hull has at most as many vertices as generating points, but here the numbers of "
@@ -189,7 +191,7 @@ CLAIMS: tuple[Claim[Any], ...] = (
         "SL26",
         "Appendix D, cited inequality",
         "attribution",
-        "That inequality is a classical result of Gritzmann and Sturmfels (1993).",
+        "The inequality of AppD.2 is a classical result of Gritzmann and Sturmfels (1993).",
         content=None,
         check=_check_attribution,
         corrupted=edge_bound,

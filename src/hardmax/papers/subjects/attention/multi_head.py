@@ -80,7 +80,7 @@ def _check_standard_regime(bound: Bound) -> Finding:
     ]
     where = "N = 3, H = d = 3: the most found by moving keys one at a time, 200 steps"
     trials.append(upper_trial(where, climbed_vertices(3, 3, 3, 200), bound(3, 3, 3)))
-    pairs = ", ".join(f"{t.numbers['true']} of {t.numbers['claimed']}" for t in at_d)
+    pairs = ", ".join(f"{t.numbers['true']} instead of {t.numbers['claimed']}" for t in at_d)
     return Finding(
         tuple(trials),
         "The bound holds, and is attained for H < d and for N = 2. For H = d and N > 2 the exact "

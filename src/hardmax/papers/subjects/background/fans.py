@@ -70,7 +70,7 @@ def _check_cones(cones: Callable[[FloatArray, Sequence[float]], bool]) -> Findin
     return Finding(
         tuple(trials),
         "With a larger coefficient, the cell of the fourth term is a bounded polygon "
-        f"({trials[1].numbers['bounded_cells']} of 4 cells are bounded), not a cone.",
+        f"(number of bounded cells: {trials[1].numbers['bounded_cells']} of 4), not a cone.",
         "True if all coefficients of active terms are equal. Otherwise the cells form a "
         "polyhedral complex dual to a regular subdivision, not a fan.",
     )

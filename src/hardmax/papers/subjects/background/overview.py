@@ -149,7 +149,7 @@ def _check_ghosts(content: GhostRegions) -> Finding:
         counted = common_refinement(planes).count
         trials.append(equal_trial(name, counted, content.naive(n, heads, dim, bias)))
     pairs = ", ".join(
-        f"{t.numbers['naive']} for {t.numbers['largest_number_of_cells']} ({t.instance})"
+        f"{t.numbers['naive']} and {t.numbers['largest_number_of_cells']} ({t.instance})"
         for t in trials[: len(settings)]
     )
     return Finding(

@@ -158,12 +158,12 @@ def _check_self_attention(content: SelfAttention) -> Finding:
         numbers = {"width": model.width, "spare": content.spare}
         trials.append(lower_trial(where, regions, claimed, extremal=True, **numbers))
     counts = ", ".join(
-        f"{t.numbers['true']}, claimed {t.numbers['claimed']} (width {t.numbers['width']})"
+        f"{t.numbers['true']} (claimed: {t.numbers['claimed']}, width {t.numbers['width']})"
         for t in trials
     )
     return Finding(
         tuple(trials),
-        f"Numbers of regions, and the claimed numbers: {counts}. If the context tokens pass "
+        f"Numbers of regions: {counts}. If the context tokens pass "
         "through the same block, each of them becomes s(1/2) after the first layer. All keys then "
         "agree in the part that the query multiplies, so the routing no longer depends on the "
         "query (constructed with 1 and p_j^2 stored, and with the first unit of the fold bending "
@@ -390,7 +390,7 @@ CLAIMS: tuple[Claim[Any], ...] = (
         "SL26",
         "Theorem V.7, section V-B",
         "theorem",
-        "The same lower bound, compared with the count of the construction in its proof (with a "
+        "The lower bound of V.7a, compared with the count of the construction in its proof (with a "
         "query bias).",
         content=lambda n, h, d, d_ff, depth: paper.theorem_v7(n, d, d_ff, depth),
         check=_check_sharpness,
@@ -420,7 +420,7 @@ CLAIMS: tuple[Claim[Any], ...] = (
         "SL26",
         "Theorem V.7, section V-B, with the query (x_h, 1) of Appendix F",
         "theorem",
-        "The same lower bound with a query bias, whatever the head size.",
+        "The lower bound of V.7a with a query bias, whatever the head size.",
         content=HeadSizes(paper.theorem_v7, lambda head_dim: True),
         check=_check_with_bias,
         corrupted=HeadSizes(

@@ -136,7 +136,7 @@ def _check_last_equality(count: Callable[[int, int, int, int], int]) -> Finding:
         part = enumerate_regions(literal_shattering_transformer(n, d, depth, d_ff), unit_cube(d))
         where = f"regions for N = {n}, d = {d}, d_ff = {d_ff}, L = {depth}"
         trials.append(equal_trial(where, part.n_regions, count(n, d, d_ff, depth)))
-    pairs = ", ".join(f"{t.numbers['true']}, not {t.numbers['claimed']}" for t in trials)
+    pairs = ", ".join(f"{t.numbers['true']} instead of {t.numbers['claimed']}" for t in trials)
     return Finding(
         tuple(trials),
         f"Numbers of regions of the construction: {pairs}. The last line of the proof has w in "

@@ -185,7 +185,9 @@ def _check_exponent(exponent: Callable[[int, int, int, str], int]) -> Finding:
     where = "heads alone, digit by digit, H = d = 1, bias: query, L = 2"
     trials.append(upper_trial(where, true, exponent(1, 1, 2, "query"), extremal=True))
     degrees = ", ".join(
-        f"{t.numbers['true']} of {t.numbers['claimed']}" for t in trials if "none" in t.instance
+        f"{t.numbers['true']} instead of {t.numbers['claimed']}"
+        for t in trials
+        if "none" in t.instance
     )
     return Finding(
         tuple(trials),
@@ -211,7 +213,7 @@ def _check_substitution(vertices: Callable[[int, int, int, Bias], int]) -> Findi
         claimed = polynomial_degree([vertices(n, h, d, bias) for n in keys])
         where = f"growth in N of one layer, H = {h}, d = {d}, bias: {bias}"
         trials.append(upper_trial(where, true, claimed, extremal=True, counts=counts))
-        notes.append(f"{true} against {claimed}")
+        notes.append(f"{true} and {claimed}")
         values = [vertices(n, h, d, bias) for n in keys]
         # An order leaves the constant open: one that is too small shows in the degrees alone.
         if trials[-1].holds:
@@ -239,7 +241,9 @@ def _check_naive_degree(degree: Callable[[int, str], int]) -> Finding:
         true = polynomial_degree(counts)
         trials.append(upper_trial(where, true, degree(d, bias), extremal=True, counts=counts))
     degrees = ", ".join(
-        f"{t.numbers['true']} of {t.numbers['claimed']}" for t in trials if "none" in t.instance
+        f"{t.numbers['true']} instead of {t.numbers['claimed']}"
+        for t in trials
+        if "none" in t.instance
     )
     return Finding(
         tuple(trials),
@@ -268,10 +272,10 @@ def _check_ghosts(bound: Callable[[int], int]) -> Finding:
         where = f"cells of one head, N = {n}, d = {d}, bias: {bias}"
         orders = _ordering_cells(n, d, bias)
         trials.append(upper_trial(where, true, bound(n), extremal=True, all_orders=orders))
-    pairs = ", ".join(f"{t.numbers['true']} of {t.numbers['all_orders']}" for t in trials)
+    pairs = ", ".join(f"{t.numbers['true']} and {t.numbers['all_orders']}" for t in trials)
     return Finding(
         tuple(trials),
-        f"Numbers of winners, and of rankings of all keys: {pairs}. Walls between two keys where "
+        f"Numbers of winners and of rankings of all keys: {pairs}. Walls between two keys where "
         "neither wins do not count.",
     )
 

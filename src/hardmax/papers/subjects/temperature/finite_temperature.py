@@ -215,7 +215,8 @@ CLAIMS: tuple[Claim[Any], ...] = (
         "SL26",
         "Theorem VI.1, gradient",
         "theorem",
-        "The gradient is within 2(N-1)e^(-delta/tau) of a unit vector, in the 1-norm.",
+        "With margin delta, the gradient is within 2(N-1)e^(-delta/tau) of a unit vector, in the "
+        "1-norm.",
         content=lambda n, r: 2 * (n - 1) * r,
         check=_check_gradient,
         corrupted=lambda n, r: (n - 1) * r,
@@ -226,7 +227,7 @@ CLAIMS: tuple[Claim[Any], ...] = (
         "SL26",
         "Theorem VI.1, Hessian",
         "theorem",
-        "The Hessian has spectral norm at most (N-1)e^(-delta/tau) / tau.",
+        "With margin delta, the Hessian has spectral norm at most (N-1)e^(-delta/tau) / tau.",
         content=lambda n, r: (n - 1) * r,
         check=_check_hessian,
         repaired=exact_supremum,
@@ -246,8 +247,8 @@ CLAIMS: tuple[Claim[Any], ...] = (
         "SL26",
         "Theorem VI.1, local affine approximation",
         "theorem",
-        "The remainder of the linear approximation is at most half of that constant times the "
-        "squared distance.",
+        "The remainder of the linear approximation is at most half of the constant of VI.1d "
+        "times the squared distance.",
         content=lambda n, r: (n - 1) * r,
         check=lambda constant: _check_smoothness(constant, 2),
         repaired=exact_supremum,
