@@ -124,8 +124,8 @@ def enumerate_regions(
         exact: Whether to decide every sign in integers, without trying floats first. The result is
             the same; the search is slower.
         max_cells: Stop after this many cells (for a `GraphNetwork`, after this many pieces).
-        max_seconds: Stop within a second of this time. It includes the preparation of the model and
-            the domain.
+        max_seconds: Stop within a second of this time. It includes the preparation of the search,
+            but not the reading of a model file.
         workers: The number of threads, in dimensions 2 to 7 and for a `GraphNetwork`. The default
             is set by `set_workers`. The result does not depend on this number.
         store: A folder to write cells to as they are found, in dimensions 2 to 7 only. Memory use
@@ -145,7 +145,9 @@ def enumerate_regions(
         DtypeError: If `model` or `domain` has an unsupported type.
         RecordFormatError: If `model` is a path and the file does not hold a model.
         ArgumentError: If the domain lies in the wrong space, has empty interior or extends beyond
-            the box of the model; if a limit is negative; or if the arguments cannot be combined.
+            the box of the model; if a limit is negative; if the arguments cannot be combined;
+            or if no search of a domain of dimension 8 or more can end, or find one cell within
+            `max_seconds`.
         Interrupted: On Ctrl-C. `Interrupted` is a `KeyboardInterrupt`; its `partial` is a partition
             with the cells found so far.
 
@@ -164,7 +166,7 @@ def enumerate_regions(
     """
     if max_seconds is not None:
         max_seconds = number("max_seconds", max_seconds, at_least=0.0)
-    # Time counts from here, while the model and the domain are read too.
+    # Everything but the reading of a model counts.
     with time_limit(max_seconds):
         return _enumerate(
             model, domain, bool(count_only), exact, max_cells, max_seconds, workers, store, executor

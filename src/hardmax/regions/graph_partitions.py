@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from hardmax._ground.arguments import integer
-from hardmax._ground.deadlines import TimeIsUp
+from hardmax._ground.deadlines import TimeIsUp, no_time_limit
 from hardmax._ground.display import counted, html_card
 from hardmax._ground.progress import Progress, track
 from hardmax.errors import ArgumentError, IncompleteError, Interrupted
@@ -278,7 +278,8 @@ def explore_graph(
 
     The arguments are those of `enumerate_regions`.
     """
-    where = charted(domain, model.dim_in)
+    with no_time_limit():
+        where = charted(domain, model.dim_in)
     limits: dict[str, Any] = {}
     if max_cells is not None:
         limits["max_pieces"] = integer("max_cells", max_cells, at_least=1)

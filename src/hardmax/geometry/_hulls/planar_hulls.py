@@ -1,8 +1,8 @@
 """The corners of convex hulls and upper hulls in the plane, exactly, in N log N steps.
 
-Points are sorted here, which is exact for floats; the compiled core walks along them once for each
-side, with signs of triangles that are never open. Points on a line have one coordinate: the other
-one is zero.
+Sorting floats is exact. The compiled core then walks along the sorted points, once for each side of
+the hull, and decides the orientation of every triangle exactly. Points with one coordinate are
+treated as points of the plane whose second coordinate is zero.
 """
 
 from ctypes import addressof, c_int32
