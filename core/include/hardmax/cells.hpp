@@ -1,44 +1,47 @@
-// Cells written down: signature, output map and the numbers of a kind of cell.
+// The output of a search: signature, output map and numbers of each cell.
 //
-// The floats of a search depend on its history: forms are updated, and replaced by better ones. So
-// none of them is written down. What is stored is a function of the network, the domain, the
-// signature and the walls of a cell: forms composed afresh, each layer from the one before, and
-// vertices computed from the forms that meet there.
+// The floats of a search depend on its history: forms are updated and replaced by more precise
+// ones. Therefore none of these floats is stored. The stored data are a function of the network,
+// the domain, the signature and the walls of a cell: forms composed afresh, each layer from the one
+// before, and vertices computed from the forms that meet there.
 #pragma once
 #include "doubled.hpp"
 #include "signs.hpp"
 
 namespace hardmax {
 
-// A vertex that is written down is off by at most this times its largest coordinate, or the scale if
-// that is larger; a direction by at most this. One that lies beyond all floats has such a coordinate.
+// The error of a stored vertex is at most this times its largest coordinate, or times the scale if
+// that is larger; the error of a direction is at most this. A vertex beyond the range of floats has
+// an infinite or NaN coordinate.
 constexpr double kStoredRadius = 0x1p-30;
 
-// Arrays of the caller. Of signatures one is used: a byte for a winner, or a bit, where that is enough.
+// Arrays of the caller. Exactly one kind of signature is used: one byte per winner, or one bit if
+// that is enough.
 struct Cells {
     std::int64_t room_cells, room_vertices, room_facets, room_ties;
     std::int64_t n_cells, n_vertices, n_facets, n_ties;
-    std::int64_t n_broken;           // cells with a map that overflowed
+    std::int64_t n_broken;           // number of cells whose map overflowed
     std::uint8_t* short_signatures;  // (room_cells, n_groups)
     std::int32_t* signatures;
-    double* maps;        // (room_cells, D + 1, dim_out): (x, 1) times it is the output
+    double* maps;        // (room_cells, D + 1, dim_out): the output is (x, 1) times the map
     float* map_radii;    // (room_cells)
-    std::int64_t* ends;  // (room_cells): where the vertices of a cell end
+    std::int64_t* ends;  // (room_cells): the end of each cell's vertices
     double* points;      // (room_vertices, D)
-    double* directions;  // (room_vertices, D), or null where the domain is bounded
-    // Of polygons (room_vertices), see `wall_code`; else (room_facets, 2): the group, counted over all
-    // layers, and the form beside the wall.
+    double* directions;  // (room_vertices, D), or null if the domain is bounded
+    // For polygons (room_vertices), see `wall_code`. Otherwise (room_facets, 2): the group, counted
+    // over all layers, and the form beyond the wall.
     std::int32_t* walls;
-    // Not of polygons: where facets and ties of a cell end; the place of the facet of a tie among
-    // those of its cell, or -1 for all, and the group; bounds on the radii of the vertices.
+    // Not for polygons: the ends of each cell's facets and ties; for each tie, the index of its
+    // facet in its cell, or -1 for all facets, and the group; bounds on the radii of the vertices.
     std::int64_t* facet_ends;      // (room_cells)
     std::int64_t* tie_ends;        // (room_cells)
     std::int32_t* ties;            // (room_ties, 2)
     double* blurs;                 // (room_cells, 2)
-    std::uint8_t* bit_signatures;  // (room_cells, (n_groups + 7) / 8): the first is the highest bit
+    std::uint8_t* bit_signatures;  // (room_cells, (n_groups + 7) / 8): the first winner is the
+                                   // highest bit
 };
 
-// The form beside a wall, counted over all layers; of the domain, -5 less the row (from -4 on).
+// The form beyond a wall, counted over all layers; for the domain, -5 minus the row (from -4 on).
 inline std::int32_t wall_code(const Network& network, const Wall& wall) {
     if (wall.layer < 0) return -5 - wall.group;
     const Layer& layer = network.layers[wall.layer];
@@ -48,7 +51,7 @@ inline std::int32_t wall_code(const Network& network, const Wall& wall) {
 
 namespace detail {
 
-// Compose the forms on the path afresh, where that has not been done for the region.
+// Compose the forms on the path afresh, unless this has already been done for the region.
 template <int D>
 void refresh_pure(const Path<D>& path, Path<D>& pure) {
     bool is_known = true;
@@ -65,7 +68,7 @@ void refresh_pure(const Path<D>& path, Path<D>& pure) {
     }
 }
 
-// The form of a wall from the forms in twice the precision, rounded.
+// The form of a wall, rounded from the forms in twice the precision.
 template <int D>
 Form<D> nearest_form(const Path<D>& path, const DoubledPath<D>& doubled, const Wall& wall) {
     const Layer& layer = path.network->layers[wall.layer];
@@ -83,7 +86,8 @@ Form<D> nearest_form(const Path<D>& path, const DoubledPath<D>& doubled, const W
             (plus < 0 ? 0.0 : forms.low[k][plus]) - (minus < 0 ? 0.0 : forms.low[k][minus]);
         const Doubled sum = two_sum(one, -other);
         number[k] = sum.high + (sum.low + low);
-        // One rounding of the result, and two of what is at most 3 u times the forms.
+        // One rounding of the result, and two roundings of numbers that are at most 3 u times the
+        // forms.
         error[k] =
             2.0 * kU * magnitude(number[k]) + 16.0 * kU * kU * (magnitude(one) + magnitude(other));
     }
@@ -100,7 +104,8 @@ Form<D> nearest_form(const Path<D>& path, const DoubledPath<D>& doubled, const W
     return form;
 }
 
-// The path whose forms are composed afresh: the one of the search, if it is so.
+// The path whose forms are composed afresh: the path of the search itself, if none of its forms was
+// replaced.
 template <int D>
 Path<D>& fresh_path(Path<D>& path, Path<D>& pure) {
     const int last = path.network->n_layers - 1;
@@ -109,13 +114,13 @@ Path<D>& fresh_path(Path<D>& path, Path<D>& pure) {
     return pure;
 }
 
-// Write the signature of one more cell; return its number.
+// Write the signature of one more cell. Return the cell's index.
 template <int D>
 std::int64_t store_signature(const Path<D>& path, Cells& cells) {
     const std::int64_t cell = cells.n_cells++;
     const std::size_t n_groups = path.network->n_groups;
     if (cells.bit_signatures) {
-        // What follows the winners is zero, or falls off.
+        // The entries after the winners are zero or are discarded.
         const std::size_t n_bytes = (n_groups + 7) / 8;
         std::uint8_t* to = cells.bit_signatures + cell * n_bytes;
         for (std::size_t b = 0; b < n_bytes; b++) {
@@ -137,7 +142,8 @@ std::int64_t store_signature(const Path<D>& path, Cells& cells) {
     return cell;
 }
 
-// Write the signature and the map of one more cell, from forms composed afresh; return its number.
+// Write the signature and the map of one more cell, from forms composed afresh. Return the cell's
+// index.
 template <int D>
 std::int64_t store_map(Path<D>& fresh, Cells& cells) {
     const Forms<D>& output = compose_output(fresh);
@@ -153,7 +159,7 @@ std::int64_t store_map(Path<D>& fresh, Cells& cells) {
         radius = bound(radius, output.radius[i]);
     }
     cells.map_radii[cell] = rounded_up(radius);
-    // What is stored tells these from others, also where the radius is only too large for it.
+    // The stored radius identifies these cells, even if only the radius is too large for its type.
     if (!(cells.map_radii[cell] < kInfinity)) cells.n_broken++;
     return cell;
 }

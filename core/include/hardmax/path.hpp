@@ -1,8 +1,9 @@
-// The layers on the path of the search: for each the forms on the region that is being split.
+// The layers on the path of the search, with their forms on the region that is being split.
 //
-// A region of layer l is where the winners of all layers before l are constant. Its stream and its
-// scores are composed once; the search then splits the region by the groups of l. Depth first, one
-// frame for each layer is enough, and the winners on the path name every line.
+// A region of layer l is a set on which the winners of all layers before l are constant. Its stream
+// and scores are composed once, and the search then splits the region by the groups of l. Since the
+// search is depth first, one frame per layer is enough, and the winners on the path identify every
+// line.
 #pragma once
 #include "forms.hpp"
 
@@ -11,20 +12,21 @@ namespace hardmax {
 constexpr std::int64_t kNoRay = INT64_C(1) << 62;
 constexpr std::int64_t kEveryRay = -(INT64_C(1) << 62);
 
-// What forms of a group contribute when they win, where coinciding forms have been merged.
+// The contributions of a group's forms, with coinciding forms merged.
 struct Merged {
     double* gains;  // (n_forms): means over coinciding forms
     double* gain_radii;
     double* values;  // (n_forms, width)
     double* value_radii;
-    bool* has_coinciding;  // (n_forms): whether later ones, other than in the layer, coincide
+    bool* has_coinciding;  // (n_forms): whether later forms coincide, in addition to those that
+                           // coincide in the layer
 };
 
-// Forms of pending ReLU units, as many as a word has bits: see `units.hpp`.
+// Number of forms of pending ReLU units in a window, one per bit of a word: see `units.hpp`.
 constexpr int kWindow = 64;
 template <int D>
 struct Window {
-    int index = -1;  // which of the windows of pending units, or none
+    int index = -1;  // index of the window of pending units, or -1
     int n = 0;
     double* coefficient[D + 1];
     double *slope_radius, *offset_radius;
@@ -34,19 +36,21 @@ template <int D>
 struct Frame {
     Forms<D> stream, scores;
     Exactness stream_exactness, scores_exactness;
-    bool has_exact = true;     // whether the radius of some score of a unit may be 0
-    std::int64_t version = 0;  // counts the regions
+    bool has_exact = true;     // whether the radius of any unit's score may be 0
+    std::int64_t version = 0;  // increases with each region
     bool is_anchored = false;
-    bool is_homogeneous = false;  // the scores have no offsets, on the whole domain
-    bool is_merged = false;       // `merged` takes the place of what the layer has
+    bool is_homogeneous = false;  // the scores have no offsets on the whole domain
+    bool is_merged = false;       // `merged` replaces the contributions of the layer
     Merged merged;
-    // Whether stream and scores are a function of the winners before alone, not replaced by better ones.
+    // Whether stream and scores depend only on the earlier winners, and were not replaced by more
+    // precise forms.
     bool is_pure = true;
     int n_pending = 0;
-    int* fixed;               // (n_groups): the winners, where known on the whole region
-    std::uint64_t* on;        // of ReLU units instead a bit for each, whether it is on in all of it
-    bool is_written = false;  // whether the signature has the winners that are fixed
-    int* pending;             // the groups that are not
+    int* fixed;               // (n_groups): the winners, if known on the whole region
+    std::uint64_t* on;        // for ReLU units instead: one bit per unit, set if it is on in the
+                              // whole region
+    bool is_written = false;  // whether the signature contains the fixed winners
+    int* pending;             // the groups that are not fixed
     Window<D> window;         // of pending ReLU units
     int* candidates;          // for each group, from its first form on, the forms that may win
     int* n_candidates;        // (n_groups)
@@ -55,25 +59,26 @@ struct Frame {
     // unit (ray_unit_layer, ray_unit); see `note_ray`.
     std::int64_t ray_layer = kNoRay;
     int ray_unit_layer = -1, ray_unit = -1;
-    // The scores of units one by one, (n_groups, kLanes): coefficients, then the share of the radius; where
-    // they have been asked for since the scores were written.
+    // The scores of units, one row per unit (n_groups, kLanes): coefficients, then the share of the
+    // radius. Rows are filled on request, after the scores were written.
     double* rows;
     bool has_rows = false;
-    int n_varying = D;  // how many forms before the layer vary, D or more: see `varying.hpp`
+    int n_varying = D;  // number of forms before the layer that vary, at least D: see `varying.hpp`
     std::int64_t doubled_version = -1;   // the region for which doubled forms are known
-    std::int64_t improved_version = -1;  // the region on which they took the place of the forms
-    // Scores for typical winners of a plain layer before, from which those of a region differ in few
-    // terms: see `score_near_anchor`.
+    std::int64_t improved_version = -1;  // the region on which doubled forms replaced the forms
+    // Scores for the typical winners of the preceding plain layer. The scores of a region differ
+    // from them in few terms: see `score_near_anchor`.
     Forms<D> anchor;
     Exactness anchor_made;
-    std::int64_t anchor_version = -1;  // the region of the layer before that they belong to
+    std::int64_t anchor_version = -1;  // the region of the preceding layer that the anchor belongs
+                                       // to
     std::int8_t* typical;              // (n_groups): the typical winners of this layer
 };
 
 constexpr int kLeastAnchored = 24;  // measured: narrower layers are composed afresh
 
-// Whether the scores of a layer are composed from those for typical winners. Where some weights are
-// zero or small, a form that is taken off may leave nothing but rounding.
+// Whether the scores of a layer are computed from the scores for typical winners. If some weights
+// are zero or small, subtracting a form may leave only rounding errors.
 inline bool is_anchored(const Network& network, int l) {
     const Layer& layer = network.layers[l];
     return l > 0 && network.layers[l - 1].is_plain && layer.has_one_weight() &&
@@ -84,9 +89,9 @@ template <int D>
 struct Path {
     const Network* network;
     double scale;      // the X of `forms.hpp`
-    Frame<D>* frames;  // (n_layers + 1); the last has the stream before the read-out
-    int* signature;    // (n_groups + 8): the winners of the layers passed, and zeros
-    Forms<D> query;    // scratch: a query, or the sums of what groups contribute
+    Frame<D>* frames;  // (n_layers + 1); the last contains the stream before the readout
+    int* signature;    // (n_groups + 8): the winners of the completed layers, then zeros
+    Forms<D> query;    // scratch: a query, or sums of contributions
     Forms<D> output;   // scratch
     Terms<D> terms;
     int *passed, *changed;  // scratch
@@ -138,7 +143,7 @@ Path<D> take_path(const Network& network, Arena& arena) {
     return path;
 }
 
-// Which layers see forms without offsets: those before keep zero at zero.
+// Determine the layers whose forms have no offsets: every earlier layer maps zero to zero.
 template <int D>
 void note_homogeneous(Path<D>& path) {
     const Network& network = *path.network;
@@ -153,8 +158,8 @@ void note_homogeneous(Path<D>& path) {
     }
 }
 
-// Write what the units of a layer that are listed in the terms pass on, composed with a map: their
-// scores, all of them exact or all rounded.
+// Compose the outputs of the units listed in the terms with a map, and write the resulting scores.
+// Either all scores are exact, or all are rounded.
 template <int D>
 Exactness compose_units_on(Path<D>& path, int l, const Affine& map, const Forms<D>& to) {
     const Frame<D>& frame = path.frames[l];
@@ -174,8 +179,8 @@ Exactness compose_units_on(Path<D>& path, int l, const Affine& map, const Forms<
 
 constexpr int kFewOutputs = 3;
 
-// The same for maps with few outputs, where all scores are rounded: instead of outputs side by side the
-// numbers of a form are, and are summed in the same order.
+// The same for maps with few outputs, if all scores are rounded. The vector lanes contain the
+// numbers of one form instead of several outputs, and are summed in the same order.
 template <int D>
 Exactness compose_few_outputs(Path<D>& path, int l, const Affine& map, const Forms<D>& to) {
     Frame<D>& frame = path.frames[l];
@@ -217,7 +222,7 @@ Exactness compose_few_outputs(Path<D>& path, int l, const Affine& map, const For
     return {false, map.bias_grid};
 }
 
-// Write what the units of a plain layer with given winners pass on, composed with a map.
+// Write the composition of a map with the units of a plain layer that has the given winners.
 template <int D, class Winner>
 Exactness compose_passed_on(Path<D>& path, int l, const Winner* winners, const Affine& map,
                             const Forms<D>& to) {
@@ -239,7 +244,7 @@ Exactness compose_passed_on(Path<D>& path, int l, const Winner* winners, const A
         row[n] = g, form[n] = layer.starts[g] + winners[g];
     int n_rounded = 0;
     for (int r = 0; r < n; r++)
-        n_rounded += frame.scores.radius[form[r]] != 0.0;  // true of NaN as well
+        n_rounded += frame.scores.radius[form[r]] != 0.0;  // also true for NaN
     Gathering<D> gathered(path.terms, n_rounded == 0, path.scale, map.n_in);
     for (int r = 0; r < n; r++) gathered.add(frame.scores, form[r], row[r]);
     return compose_terms(path.terms, gathered.summing, frame.scores_exactness.grid, map, to);
@@ -251,20 +256,21 @@ const int* winners_of(const Path<D>& path, int l) {
     return path.signature + path.network->layers[l].first_group;
 }
 
-// Write the scores of an anchored layer: those for typical winners of the layer before, plus what
-// the few winners change that differ.
+// Write the scores of an anchored layer: the scores for the typical winners of the preceding layer,
+// plus the changes due to the few winners that differ.
 //
-// With the scores z of radius r, if m forms change, those that come by delta_j with radii e_j and
-// those that go by delta_j, then z' = fl(z + sum_j w_ij delta_j) has the radius
+// Let z be the scores, of radius r, and let m forms change: a form delta_j is added, with radius
+// e_j, or removed. Then z' = fl(z + sum_j w_ij delta_j) has the radius
 //
 //     r' = (1 + 4 kappa) (r + sum_j |w_ij| (e_j + |lambda_j| + kappa mu(delta_j)) + (s + 1/2) u mu(z')) + X T,
 //
-// where e_j counts only what comes (what goes takes its error with it), lambda_j is the rounding of
-// a difference of two forms, s = ceil(m / kRun) sums round z, and kappa = 2 (s + min(m, kRun) + 4) u:
-// the rounding is at most gamma_s |z| + gamma_{s + kRun + 1} sum_j |w_ij delta_j|, and |z| is at most
-// |z'| + sum_j |w_ij delta_j|. On a grid nothing is rounded as long as mu(z) + sum_j |w_ij| mu(delta_j)
-// fits, as in `forms.hpp`. Which winners are typical depends on the region alone, so the result is a
-// function of the winners on the path and of the typical ones, whatever was searched before.
+// where e_j counts only for added forms (the error of a removed form is removed with it), lambda_j
+// is the rounding error of a difference of two forms, s = ceil(m / kRun) sums round z, and kappa =
+// 2 (s + min(m, kRun) + 4) u. Proof: the rounding error is at most gamma_s |z| + gamma_{s + kRun +
+// 1} sum_j |w_ij delta_j|, and |z| is at most |z'| + sum_j |w_ij delta_j|. On a grid, nothing is
+// rounded as long as mu(z) + sum_j |w_ij| mu(delta_j) fits, as in `forms.hpp`. The typical winners
+// depend only on the region. Hence the result is a function of the winners on the path and of the
+// typical winners, independent of the order of the search.
 template <int D>
 Exactness score_near_anchor(Path<D>& path, int l) {
     const Layer &layer = path.network->layers[l], &before = path.network->layers[l - 1];
@@ -313,7 +319,7 @@ Exactness score_near_anchor(Path<D>& path, int l) {
         is_exact = is_exact && radius == 0.0 && old_radius == 0.0;
         terms.share[r] = was_exact ? size : radius + kappa * size + 0x1p-900;
     }
-    // Exact scores are updated exactly, or composed afresh.
+    // Exact scores are either updated exactly or composed afresh.
     if (was_exact && !is_exact) return compose_passed_on(path, l - 1, winners, map, frame.scores);
     Forms<D>& z = frame.scores;
     if (was_exact)
@@ -335,7 +341,7 @@ Exactness score_near_anchor(Path<D>& path, int l) {
     return frame.anchor_made;
 }
 
-// Write what the units of a plain layer pass on.
+// Write the outputs of a plain layer's units.
 template <int D>
 Exactness select_units(const Path<D>& path, int l, const Forms<D>& y) {
     const Layer& layer = path.network->layers[l];
@@ -346,7 +352,7 @@ Exactness select_units(const Path<D>& path, int l, const Forms<D>& y) {
         for (int k = 0; k <= D; k++)
             y.coefficient[k][g] = form >= 0 ? scores.coefficient[k][form] : 0.0;
         y.radius[g] = form >= 0 ? scores.radius[form] : 0.0;
-        n_rounded += y.radius[g] != 0.0;  // true of NaN as well
+        n_rounded += y.radius[g] != 0.0;  // also true for NaN
     }
     return {n_rounded == 0, path.frames[l].scores_exactness.grid};
 }
@@ -381,7 +387,7 @@ Exactness score(Path<D>& path, int l) {
 
 }  // namespace detail
 
-// Write the scores of a layer, of a new region.
+// Write the scores of a layer for a new region.
 template <int D>
 void compose_scores(Path<D>& path, int l) {
     Frame<D>& frame = path.frames[l];
@@ -393,7 +399,7 @@ void compose_scores(Path<D>& path, int l) {
     frame.is_pure = l == 0 || path.frames[l - 1].is_pure;
 }
 
-// Add up what the winners contribute.
+// Sum the contributions of the winners.
 template <int D>
 Exactness gather(const Path<D>& path, int l, const Forms<D>& scores, const Forms<D>& y) {
     const Layer& layer = path.network->layers[l];
@@ -439,12 +445,12 @@ Exactness gather(const Path<D>& path, int l, const Forms<D>& scores, const Forms
     bool is_exact = is_copied;
     for (int i = 0; i < layer.n_y; i++) is_exact = is_exact && y.radius[i] == 0.0;
     int grid = layer.values_grid;
-    // The mean of m numbers, where it is a float, lies on a grid finer by at most log2(m) bits.
+    // If the mean of m numbers is a float, it lies on a grid that is finer by at most log2(m) bits.
     if (frame.is_merged) grid -= 32 - __builtin_clz(layer.n_forms);
     return {is_exact, least(grid, frame.scores_exactness.grid)};
 }
 
-// Add the stream before a layer to what comes out of it.
+// Add the stream before a layer to the output of the layer.
 template <int D>
 Exactness add_residual(const Path<D>& path, const Forms<D>& stream, Exactness before, int n,
                        Exactness made, const Forms<D>& out) {
@@ -462,7 +468,8 @@ Exactness add_residual(const Path<D>& path, const Forms<D>& stream, Exactness be
     return {is_exact, least(made.grid, before.grid)};
 }
 
-// Compose the stream after a layer. After a plain one it is not written: its forms are scores.
+// Compose the stream after a layer. For a plain layer, this stream is not written: its forms are
+// scores.
 template <int D>
 void compose_stream(Path<D>& path, int l) {
     const Layer& layer = path.network->layers[l];

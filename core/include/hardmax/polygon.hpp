@@ -1,20 +1,22 @@
-// Convex polygons named by the lines of their edges; signs of forms at their vertices; cuts.
+// Convex polygons identified by the lines of their edges; signs of forms at their vertices; cuts.
 //
-// Edge i lies on a line l_i = 0 with l_i >= 0 inside, and vertex i is where edge i - 1 meets edge i,
-// going round counter-clockwise. A vertex's radius is found afresh from its two lines: with the true
-// lines l* and a computed point v, the true vertex v* has M* (v - v*) = l*(v), hence
+// Edge i lies on a line l_i = 0 with l_i >= 0 inside. Vertex i is the intersection of edges i - 1
+// and i, in counter-clockwise order. The radius of a vertex is computed from its two lines alone:
+// with the true lines l* and a computed point v, the true vertex v* satisfies M* (v - v*) = l*(v),
+// hence
 //
 //     |v - v*|_inf <= rho = ((|b| + r_b) R_a + (|a| + r_a) R_b) / (|det M| - delta),
 //
-// where delta bounds the error of the determinant and R_a bounds |l_a*(v)|: the residual, its
-// rounding and the radius of the line. A form's sign at v* is accepted only if its computed value
-// exceeds e(v) + |g|_1 rho and the rounding of that value.
+// where delta bounds the error of the determinant and R_a bounds |l_a*(v)| by the residual, its
+// rounding error and the radius of the line. The sign of a form at v* is accepted only if its
+// computed value exceeds e(v) +
+// g|_1 rho plus the rounding error of that value.
 //
-// A line may lie at infinity, c = c_0 + c_1 M with a formal M -> infinity. Vertices are then p + M d,
-// and a form is positive there if <a, d> > 0, or that is zero and <a, p> + c > 0.
+// A line may lie at infinity: c = c_0 + c_1 M with a formal M -> infinity. Vertices then have the
+// form p + M d, and a form is positive there if <a, d> > 0, or if <a, d> = 0 and <a, p> + c > 0.
 //
-// What the filter leaves open is decided by expansions if the form and both lines are exact: the
-// value is det(g, l_{i-1}, l_i) / det M, and det M > 0 at a vertex of a convex polygon.
+// Signs that the filter leaves open are decided by expansions if the form and both lines are exact:
+// the value is det(g, l_{i-1}, l_i) / det M, and det M > 0 at a vertex of a convex polygon.
 #pragma once
 #include "determinants.hpp"
 #include "signs.hpp"
@@ -23,7 +25,7 @@ namespace hardmax {
 
 using Line = Form<2>;
 
-// (x, y) + M (dx, dy), known up to rho and far_rho. A radius of 0 means exactly.
+// The point (x, y) + M (dx, dy), known up to rho and far_rho. A radius of 0 means that it is exact.
 struct Vertex {
     double x, y, rho;
     double dx, dy, far_rho;
@@ -34,20 +36,21 @@ struct Vertex {
 
 struct Edge {
     Line line;
-    double far_offset;  // the c_1
+    double far_offset;  // c_1 above
     Vertex start;
     Wall wall;
     int mark;     // scratch of `walks.hpp`
-    bool is_new;  // made by the split under way
-    bool is_met;  // the start was found where the line before meets this one, as they are now
+    bool is_new;  // created by the current split
+    bool is_met;  // the start was computed from the current versions of the preceding line and this
+                  // one
 };
 
-// A polygon as `groups.hpp` sees it.
+// A polygon in the form that `groups.hpp` requires.
 struct Polygon {
     static constexpr int dim = 2;
     const Edge* edges;
     int n;
-    bool may_be_far = true;  // whether a vertex may lie at infinity
+    bool may_be_far = true;  // whether any vertex may lie at infinity
 
     const Vertex& at(int i) const { return edges[i].start; }
     double x(int i, int k) const { return k == 0 ? at(i).x : at(i).y; }
@@ -60,17 +63,18 @@ struct Polygon {
     const Edge& before(int i) const { return edges[i > 0 ? i - 1 : n - 1]; }
 };
 
-// Which forms of a layer are known to vanish together, or to be parallel (see `rays.hpp`).
+// Forms of a layer that are known to vanish together, or to be parallel (see `rays.hpp`).
 struct Pencils {
-    // The layer, if all its forms vanish where two of its lines cross, or, of rank 1, on one of them.
+    // The layer whose forms all vanish where two of its lines cross or, for rank 1, on one of its
+    // lines.
     int pencil = -1, pencil_rank = 2;
-    // Likewise the differences of the forms of a group.
+    // The same for the differences of a group's forms.
     int pencil_group_layer = -1, pencil_group = -1, pencil_group_rank = 2;
     std::int64_t ray_layer = kNoRay;
     int ray_unit_layer = -1, ray_unit = -1;
     bool is_homogeneous = false;
 
-    // Whether a vertex is a point where all forms of the layer, or all differences of the group, vanish.
+    // Whether all forms of the layer, or all differences of the group, vanish at a vertex.
     bool meets(const Edge& before, const Edge& at) const {
         const auto is_in_group = [&](const Wall& wall) {
             return wall.layer == pencil_group_layer && wall.group == pencil_group;
@@ -94,7 +98,7 @@ struct Pencils {
     }
 };
 
-// The sign of a form at a finite vertex if rounding cannot have changed it, else 0.
+// The sign of a form at a finite vertex, or 0 if rounding errors could have changed it.
 inline int filtered_sign(const Line& g, const Vertex& v) {
     const double p1 = g.a[0] * v.x, p2 = g.a[1] * v.y;
     const double value = p1 + p2 + g.c;
@@ -114,7 +118,8 @@ inline int exact_sign(const Edge& before, const Edge& at, const Line& g, SignCou
     if (!normalise(form) || !normalise(one) || !normalise(other)) return kUndecided;
     counts.n_expanded++;
     if (before.far_offset != 0.0 || at.far_offset != 0.0) {
-        // Lines at infinity have slopes and far offsets 0, 1 or -1, which normalising leaves alone.
+        // Lines at infinity have slopes and far offsets 0, 1 or -1, which normalization does not
+        // change.
         const int sign = determinant_sign({form.a, form.b, 0.0}, {one.a, one.b, before.far_offset},
                                           {other.a, other.b, at.far_offset});
         if (sign != 0) return sign;
@@ -151,15 +156,15 @@ inline int sign_at(const Edge& before, const Edge& at, const Line& g, const Penc
     return exact_sign(before, at, g, counts);
 }
 
-// Whether two walls of one region are on one line: the same two forms are equal there.
+// Whether two walls of one region lie on the same line: the same two forms are equal there.
 inline bool are_on_one_line(const Wall& one, const Wall& other) {
     if (one.layer < 0 || one.layer != other.layer || one.group != other.group) return false;
     return (one.winner == other.winner && one.rival == other.rival) ||
            (one.winner == other.rival && one.rival == other.winner);
 }
 
-// The sign of the form of a wall at the start of an edge, or kUndecided. A part that another search has
-// cut is asked for the forms of its own edges again: they vanish there.
+// The sign of the form of a wall at the start of an edge, or kUndecided. If another search has cut
+// the part, the forms of its own edges are evaluated again; they vanish there.
 inline int sign_at(const Edge& before, const Edge& at, const Line& g, const Wall& wall,
                    const Pencils& pencils, SignCounts& counts) {
     const int sign = sign_at(before, at, g, pencils, counts);
@@ -181,8 +186,8 @@ inline double residual(const Line& line, double c, double offset_radius, double 
 
 }  // namespace detail
 
-// Where two lines meet. Quotients and products may underflow: each bound has its own kTiny, so that
-// a radius is 0 only where both lines go through the origin exactly.
+// Compute the intersection of two lines. Quotients and products may underflow. Therefore each bound
+// includes kTiny, and a radius is 0 only if both lines pass through the origin exactly.
 inline Vertex meet(const Edge& one, const Edge& other) {
     const Line &a = one.line, &b = other.line;
     const double det = a.a[0] * b.a[1] - a.a[1] * b.a[0];
@@ -231,12 +236,12 @@ inline Signs signs_of(const Edge* polygon, int n, const Line& g, const Wall& wal
     return found;
 }
 
-// Write the part of a polygon where a form has the sign `side`; return its number of edges.
+// Write the part of a polygon where a form has the sign `side`. Return its number of edges.
 //
-// Everything is decided by the signs: a vertex on the line is kept by both sides and named anew by
-// the line; no coordinates are compared. There are vertices strictly on both sides, so every edge
-// keeps a positive length. The new edge is the last one. A twin, if given, is the other part of
-// `n_twin` edges, whose new vertices are the same.
+// The signs alone determine the cut, and no coordinates are compared. Both sides keep a vertex on
+// the line, which is then redefined by the line. There are vertices strictly on both sides, so
+// every edge keeps a positive length. The new edge is the last one. `twin`, if given, is the other
+// part, with `n_twin` edges; it has the same new vertices.
 inline int cut(const Edge* polygon, int n, const std::int8_t* signs, int side, const Line& g,
                const Wall& wall, Edge* to, const Edge* twin, int n_twin) {
     int first = 0;
@@ -254,7 +259,8 @@ inline int cut(const Edge* polygon, int n, const std::int8_t* signs, int side, c
     out->wall = wall;
     out->mark = to->mark = 0;
     out->is_new = true;
-    // A vertex on the line, of both parts, is not found again, though one of its lines is new.
+    // A vertex on the line belongs to both parts and is not computed again, although one of its
+    // lines is new.
     out->is_met = signs[i] != 0;
     to->is_met = signs[entry] != 0;
     if (n_twin > 0) {

@@ -1,4 +1,4 @@
-// Polygons on the stack of a search: signs, cuts, parts that win, cells written down.
+// Polygons on the stack of a search: signs, cuts, winning parts, and storage of cells.
 #pragma once
 #include "cells.hpp"
 #include "polygon.hpp"
@@ -9,34 +9,36 @@ namespace hardmax {
 
 struct Polygons {
     static constexpr int dim = 2;
-    static constexpr bool notes_ties = false;  // what holds on whole edges is seen from their names
+    static constexpr bool notes_ties = false;  // ties on whole edges follow from the names of the
+                                               // edges
     static constexpr bool lists_parts = false, walks_groups = true;
     using Known = Pencils;
-    // Where a polygon lies on the stack.
+    // The place of a polygon on the stack.
     struct Place {
         int start, n;
     };
-    // A part of a polygon under way, and room for the next cut of it.
+    // A part of a polygon under construction, with space for its next cut.
     struct Part {
         Edge *area, *other;
         int n;
     };
 
-    Edge* edges;         // of all polygons, one after the other; free ones above them are scratch
+    Edge* edges;         // the edges of all polygons, one after the other; free edges above them
+                         // are scratch
     std::int8_t* signs;  // scratch
     int room;
     bool has_far;  // the domain is unbounded
     Crowd crowd;
-    Sections<2>* sections;  // where cells are only counted
+    Sections<2>* sections;  // used if cells are only counted
 
     Polygon at(const Place& place) const { return {edges + place.start, place.n, has_far}; }
-    // Where what comes above a polygon begins.
+    // The first place above a polygon.
     Place after(const Place& place) const { return {place.start + place.n, 0}; }
 
-    // Whether a polygon can be split by a unit.
+    // Whether there is enough capacity to split a polygon by a unit.
     bool has_room(const Place& place) const { return place.start + 3 * place.n + 6 <= room; }
-    // Whether one more part of a polygon fits, of a group of `count` forms: twice, and all parts
-    // once more.
+    // Whether there is capacity for one more part of a polygon, for a group of `count` forms: the
+    // part twice, and all parts once more.
     bool has_room(const Place& whole, const Place& at, int count) const {
         const int used = at.start - whole.start - whole.n;
         return at.start + used + 3 * (whole.n + count + 2) <= room;
@@ -54,7 +56,7 @@ struct Polygons {
         return hardmax::sign_at(polygon.before(i), polygon.edges[i], g, wall, known, counts);
     }
 
-    // Note the signs of a window of units, from one of them on: see `units.hpp`.
+    // Record the signs of the units of a window, from one of them on: see `units.hpp`.
     static void mark(const Window<2>& window, int from, Vertex& v) {
         v.marks = v.is_far() ? far_marks_at<2>(window, from, {v.dx, v.dy}, v.far_rho)
                              : marks_at<2>(window, from, {v.x, v.y}, v.rho);
@@ -62,7 +64,7 @@ struct Polygons {
     void mark(const Place& place, const Window<2>& window, int from) {
         for (int i = 0; i < place.n; i++) mark(window, from, edges[place.start + i].start);
     }
-    // What is noted at all vertices.
+    // The marks common to all vertices.
     Marks marks_of(const Place& place) const {
         Marks common = edges[place.start].start.marks;
         for (int i = 1; i < place.n; i++) {
@@ -74,8 +76,8 @@ struct Polygons {
     const Marks& marks_at_vertex(const Place& place, int i) const {
         return edges[place.start + i].start.marks;
     }
-    // How many cells the forms of a window that are named by bits, which may cut a polygon, cut it
-    // into; -1 if that is not known without cutting it.
+    // The number of cells into which a window's forms, selected by bits because they may cut the
+    // polygon, divide it; -1 if this number cannot be determined without cutting.
     std::int64_t count_parts(const Place& place, const Window<2>& window, Word open, double scale) {
         const int n = place.n;
         const Reach reach = reach_of(at(place));
@@ -90,10 +92,11 @@ struct Polygons {
         return count_all(s, n);
     }
 
-    // Split a polygon by a unit of a window, whose signs are known: it becomes the upper part.
+    // Split a polygon by a unit of a window, with known signs. The polygon becomes the upper part.
     bool split(Place& place, Place& lower, const Line& g, const Wall& wall, const Window<2>& window,
                int bit, bool) {
-        // Both parts are written above the polygon; its edges are free again when they are done.
+        // Both parts are written above the polygon. Its edges are free again once the parts are
+        // complete.
         const Edge* polygon = edges + place.start;
         Edge* to = edges + place.start + place.n;
         const int n = place.n, upper = cut(polygon, n, signs, 1, g, wall, to, nullptr, 0);
@@ -118,7 +121,7 @@ struct Polygons {
                    SignCounts& counts) {
         return hardmax::signs_of(part.area, part.n, g, wall, known, signs, counts);
     }
-    // A polygon has few vertices: rivals are looked at one by one.
+    // A polygon has few vertices, so rivals are tested one at a time.
     std::uint64_t exceeded_on(const Part&, const Forms<2>&, const Contest&, int, int, int) const {
         return 0;
     }
@@ -135,7 +138,7 @@ struct Polygons {
         return {at.start, part.n};
     }
 
-    // Move parts, in their new order, to where the polygon was that they are parts of.
+    // Move the parts, in their new order, to the place of the polygon that they replace.
     template <class Item>
     void settle(const Place& whole, const Place& end, Item* parts, int n_parts) {
         Edge* sorted = edges + end.start;
@@ -157,7 +160,7 @@ struct Polygons {
     bool note_ties(Place&, const Signs&, int, const Wall&) { return true; }
     bool note_ties(Part&, const Signs&, int, const Wall&) { return true; }
 
-    // Large groups are walked: see `walks.hpp`.
+    // Large groups are split by walking: see `walks.hpp`.
     bool walks(int count) const { return count >= kWalkFrom; }
     void gather(const GroupSplit<Polygons>& split, const int* candidates, int count,
                 const Polygon& polygon) {
@@ -176,7 +179,7 @@ struct Polygons {
     int go_on(int m, const Place& part, int n_queued, double scale) {
         return push_neighbours(crowd, m, edges + part.start, part.n, n_queued, scale);
     }
-    // The first form wins nowhere: rounding, or an equal form before it. Try the others.
+    // The first form wins nowhere, because of rounding or an equal form before it. Try the others.
     int queue_all(int n_queued) {
         for (int o = 0; o < crowd.count; o++) {
             if (crowd.is_queued[o]) continue;
@@ -191,7 +194,7 @@ struct Polygons {
 
 namespace detail {
 
-// A vertex to go on with: an unknown one, else one with ties, else any.
+// Choose the next vertex: an unknown one, otherwise one with ties, otherwise any.
 inline int least_marked(const Edge* polygon, int n) {
     int chosen = 0;
     for (int v = 0; v < n; v++) {
@@ -203,11 +206,12 @@ inline int least_marked(const Edge* polygon, int n) {
 
 }  // namespace detail
 
-// Cut a part down to where one form wins, comparing only with forms that are large at a vertex (see
-// `walks.hpp`); return its number of edges, or -1 if a sign is undecided.
+// Cut a part down to the set where one form wins, comparing only with forms that are large at a
+// vertex (see `walks.hpp`). Return its number of edges, or -1 if a sign is undecided.
 //
-// Vertices are marked: 0, nothing is known; -1, no form certainly exceeds this one; 1 and 2, no form
-// exceeds it at all, and none, or some, tie beside those that name the edges.
+// Marks of vertices: 0, nothing is known; -1, no form certainly exceeds this one; 1 and 2, no form
+// exceeds this one at all, and no forms (1) or some forms (2) tie besides those that name the
+// edges.
 inline int Polygons::walked_part(const GroupSplit<Polygons>& split, Part& part, int w,
                                  SignCounts& counts) {
     const int winner = crowd.form[w];
@@ -220,7 +224,7 @@ inline int Polygons::walked_part(const GroupSplit<Polygons>& split, Part& part, 
         const int mark = at.mark;
         int m;
         if ((split.frame.is_homogeneous && at.start.is_origin()) || split.known.meets(before, at)) {
-            // All forms vanish here; those that coincide are met at the other vertices.
+            // All forms vanish here; coinciding forms are found at the other vertices.
             at.mark = 2;
             continue;
         }
@@ -259,9 +263,9 @@ inline int Polygons::walked_part(const GroupSplit<Polygons>& split, Part& part, 
     return name_edges(split, part, w, counts) ? part.n : -1;
 }
 
-// Name the new edges of a walked part by the first form that ties with its own along each, as cutting
-// by all forms in turn does; False if a sign is undecided. Another one than the edge was cut by has
-// ties at both ends (mark 2).
+// Name each new edge of a walked part by the first form that ties with the winner along it, as
+// cutting by all forms in turn would. Return false if a sign is undecided. A form other than the
+// one that cut the edge has ties at both ends (mark 2).
 inline bool Polygons::name_edges(const GroupSplit<Polygons>& split, Part& part, int w,
                                  SignCounts& counts) {
     const int winner = crowd.form[w];
@@ -293,18 +297,18 @@ inline bool Polygons::name_edges(const GroupSplit<Polygons>& split, Part& part, 
 
 namespace detail {
 
-// Whether a vertex is too uncertain to be written down.
+// Whether a vertex is too uncertain to be stored.
 inline bool is_imprecise(const Vertex& v, double scale) {
     const double size = larger(scale, larger(magnitude(v.x), magnitude(v.y)));
     return !(v.rho <= kStoredRadius * size && v.far_rho <= kStoredRadius);
 }
 
-// Find the vertices where lines meet; say whether all of them are known well enough.
+// Compute the vertices as intersections of lines. Return whether all of them are known well enough.
 inline bool set_vertices(Edge* polygon, int n, double scale) {
     bool is_precise = true;
     for (int i = 0; i < n; i++) {
         const Edge& before = polygon[i > 0 ? i - 1 : n - 1];
-        // Between two sides of the domain the vertex is known.
+        // A vertex between two sides of the domain is known.
         if (!polygon[i].is_met && (before.wall.layer >= 0 || polygon[i].wall.layer >= 0))
             polygon[i].start = meet(before, polygon[i]);
         is_precise = is_precise && !is_imprecise(polygon[i].start, scale);
@@ -312,7 +316,7 @@ inline bool set_vertices(Edge* polygon, int n, double scale) {
     return is_precise;
 }
 
-// Take other lines for those of a polygon.
+// Replace the lines of a polygon.
 template <class Of>
 void set_lines(Edge* polygon, int n, const Of& line_of) {
     for (int i = 0; i < n; i++) {
@@ -321,8 +325,8 @@ void set_lines(Edge* polygon, int n, const Of& line_of) {
     }
 }
 
-// Find the vertices again that are not known well enough, with the lines through them from the forms in
-// twice the precision, composed as deep as these lines need it.
+// Recompute the vertices that are not known well enough, with lines from the forms in twice the
+// precision, composed only as deep as these lines require.
 inline bool set_vertices_anew(Edge* polygon, int n, Path<2>& path, DoubledPath<2>& doubled) {
     const auto next = [n](int i) { return i + 1 < n ? i + 1 : 0; };
     int deepest = -1;
@@ -346,8 +350,8 @@ inline bool set_vertices_anew(Edge* polygon, int n, Path<2>& path, DoubledPath<2
 
 }  // namespace detail
 
-// Take the lines of the path for those of a polygon that another search has cut: it may have replaced
-// forms, which are not stored (see `store_cell`).
+// Replace the lines of a polygon that another search has cut by the lines of the path. The other
+// search may have replaced forms, and replaced forms are never stored (see `store_cell`).
 inline void renew_lines(Polygons& polygons, const Polygons::Place& place, const Path<2>& path,
                         int layer) {
     if (!path.frames[layer].is_pure) return;
@@ -360,23 +364,24 @@ inline bool has_room(const Polygons&, const Polygons::Place& place, const Networ
     return cells.n_cells < cells.room_cells && cells.n_vertices + place.n <= cells.room_vertices;
 }
 
-// Write a cell down; False if a vertex is too uncertain. With `is_precise` the vertices are those of
-// the polygon, as the caller has set them.
+// Store a cell. Return false if a vertex is too uncertain. With `is_precise`, the vertices are
+// those of the polygon, as set by the caller.
 inline bool store_cell(Polygons& polygons, const Polygons::Place& place, Path<2>& path,
                        Path<2>& pure, DoubledPath<2>& doubled, bool is_precise, Cells& cells) {
     const Network& network = *path.network;
     Edge* polygon = polygons.edges + place.start;
     const int n = place.n;
     Path<2>& fresh = detail::fresh_path(path, pure);
-    // As long as no forms were replaced, the lines of the search are those composed afresh, and where
-    // two of them meet was found by the same computation.
+    // If no forms were replaced, the search's lines are the freshly composed ones, and their
+    // intersections were found by the same computation.
     if (!is_precise && &fresh != &path)
         detail::set_lines(polygon, n, [&](const Wall& wall) { return wall_form(fresh, wall); });
     if (!is_precise && !detail::set_vertices(polygon, n, path.scale) &&
         !detail::set_vertices_anew(polygon, n, path, doubled))
         return false;
     const std::int64_t cell = detail::store_map(fresh, cells);
-    // Go round from the edge with the least code, whatever the order of the cuts was.
+    // Start with the edge of least code, so that the result is independent of the order of the
+    // cuts.
     int first = 0;
     std::int32_t least_code = wall_code(network, polygon[0].wall);
     for (int i = 1; i < n; i++) {
@@ -386,7 +391,8 @@ inline bool store_cell(Polygons& polygons, const Polygons::Place& place, Path<2>
     for (int i = 0, at = first; i < n; i++, at = at + 1 < n ? at + 1 : 0) {
         const std::int64_t v = cells.n_vertices++;
         const Vertex& vertex = polygon[at].start;
-        // Which side of a line was cut first decides the sign of a zero; this one has none.
+        // The sign of a zero depends on which side of a line was cut first; adding 0.0 makes it
+        // positive.
         cells.points[2 * v] = vertex.x + 0.0, cells.points[2 * v + 1] = vertex.y + 0.0;
         if (cells.directions)
             cells.directions[2 * v] = vertex.dx + 0.0,
@@ -397,7 +403,7 @@ inline bool store_cell(Polygons& polygons, const Polygons::Place& place, Path<2>
     return true;
 }
 
-// Read the lines and vertices of a polygon anew; say whether anything is known better.
+// Recompute the lines and vertices of a polygon. Return whether anything became more precise.
 inline bool improve_cell(Polygons& polygons, const Polygons::Place& place, const Path<2>& path) {
     Edge* polygon = polygons.edges + place.start;
     bool is_clearer = false;

@@ -1,18 +1,20 @@
-// Vertices of polytopes from the facets that meet there, with proven radii.
+// Vertices of polytopes, computed from the facets that meet there, with proven radii.
 //
-// A vertex is where the facets of its mask meet; D independent ones, forms (m_j, c_j) with matrix M,
-// define it. With the true forms and a computed point v, the true vertex v* has M* (v - v*) = r with
-// the values r_j of the true forms at v. For any matrix R, about the inverse of M,
+// A vertex is the intersection of the facets in its mask. It is defined by D independent facets,
+// with forms (m_j, c_j) and matrix M. With the true forms and a computed point v, the true vertex
+// v* satisfies M* (v - v*) = r, where r_j are the values of the true forms at v. For any matrix R,
+// approximately the inverse of M,
 //
 //     v - v* = (I - R M*) (v - v*) + R r,  hence  |v - v*|_inf <= max_i sum_j |R_ij| R_j / (1 - beta),
 //
-// if beta >= |I - R M*|_inf is below 1, which also says that there is one such point. Here R_j >= |r_j|
-// is the computed value, its rounding and the radius of the form, and beta is the computed norm, D + 1
-// roundings of each entry, and sum_j |R_ij| D r_j for the radii r_j of the slopes ([Rump10], section
-// 10). Facets are scaled to a largest slope between 1/2 and 1.
+// provided that beta >= |I - R M*|_inf is below 1, which also proves that the point is unique. Here
+// R_j >= |r_j| is the sum of the computed value, its rounding error and the radius of the form.
+// beta is the sum of the computed norm, D + 1 roundings of each entry, and sum_j |R_ij| D r_j for
+// the radii r_j of the slopes ([Rump10], section 10). Facets are scaled so that the largest slope
+// is between 1/2 and 1.
 //
-// A vertex on an edge between u and w, where a form g has the values p > 0 > q, is found and bounded
-// without any inverse: see `on_edge`.
+// A vertex on an edge between u and w, at which a form g has the values p > 0 > q, is computed and
+// bounded without an inverse: see `on_edge`.
 //
 // A vertex at infinity is p + M d with a formal M -> infinity; both parts solve such a system.
 #pragma once
@@ -22,7 +24,7 @@
 
 namespace hardmax {
 
-// A point, or a direction, known up to rho. A radius of 0 means exactly.
+// A point or a direction, known up to rho. A radius of 0 means that it is exact.
 template <int D>
 struct Point {
     double x[D], rho;
@@ -31,10 +33,10 @@ struct Point {
 template <int D>
 struct Facet {
     Form<D> form;
-    double norm;  // the sum of the true absolute slopes is no larger
+    double norm;  // upper bound on the sum of the true absolute slopes
     double far;   // the offset at infinity
     Wall wall;
-    bool is_pure;  // the form is a function of the winners before alone (see `Frame`)
+    bool is_pure;  // the form depends only on the earlier winners (see `Frame`)
 };
 
 template <int D>
@@ -44,8 +46,9 @@ double size_of(const Point<D>& point) {
     return size;
 }
 
-// A facet from a form: scaled by a power of two, so that no product of its slopes gets far. What is
-// small afterwards may have lost bits, or all of them: it gets a radius.
+// A facet made from a form, scaled by a power of two so that products of its slopes stay in range.
+// Numbers that are small after scaling may have lost some or all bits; therefore they receive a
+// radius.
 template <int D>
 Facet<D> facet_of(Form<D> form, const Wall& wall, bool is_pure) {
     constexpr double small = 0x1p-900;
@@ -64,7 +67,7 @@ Facet<D> facet_of(Form<D> form, const Wall& wall, bool is_pure) {
     }
     const double c = form.c * factor;
     double lost = form.c != 0.0 && magnitude(c) < small ? small : 0.0;
-    // Nor is anything known of an offset that leaves the range of floats.
+    // An offset outside the range of floats is unknown, too.
     if (!(magnitude(c) < kInfinity)) lost = kInfinity;
     form.c = c;
     if (form.slope_radius != 0.0 || is_slope_lost)
@@ -76,8 +79,8 @@ Facet<D> facet_of(Form<D> form, const Wall& wall, bool is_pure) {
     return facet;
 }
 
-// Move a point that is within rounding of a coarse grid there, where vertices of integer models lie;
-// False if it is not.
+// If a point is within rounding error of a coarse grid, which contains the vertices of integer
+// models, move it onto the grid. Otherwise return false.
 template <int D>
 bool snap(const double (&x)[D], double scale, Point<D>& to) {
     // A sum with this number is rounded to multiples of 2^-24 scale.
@@ -104,13 +107,13 @@ bool is_linear(const Facet<D>& facet) {
 
 namespace detail {
 
-// Up to four systems of D facets each, side by side.
+// Up to four systems of D facets each, stored side by side.
 template <int D>
 struct Systems {
     Lanes a[D][D], c[D], far[D], norm[D], slope_radius[D], offset_radius[D];
 };
 
-// Put n <= kLanes lists of facets side by side.
+// Store n <= kLanes lists of facets side by side.
 template <int D>
 Systems<D> side_by_side(const Facet<D>* const (*lists)[D], int n) {
     Systems<D> s;
@@ -126,9 +129,9 @@ Systems<D> side_by_side(const Facet<D>* const (*lists)[D], int n) {
     return s;
 }
 
-// Write about the inverses of the slopes. Nothing is assumed about their accuracy.
+// Compute approximate inverses of the slopes. Nothing is assumed about their accuracy.
 //
-// In three and four dimensions by cofactors, which need no pivots, else by elimination.
+// Three and four dimensions use cofactors, which need no pivots; higher dimensions use elimination.
 inline void invert(const Systems<3>& s, Lanes (&inverse)[3][3]) {
     const Lanes *p = s.a[0], *q = s.a[1], *r = s.a[2];
     const auto cofactor = [](const Lanes* a, const Lanes* b, int i, int j) {
@@ -172,7 +175,7 @@ inline void invert(const Systems<4>& s, Lanes (&inverse)[4][4]) {
 
 template <int D>
 void invert(const Systems<D>& s, Lanes (&inverse)[D][D]) {
-    // The slopes, and beside them what becomes the inverse.
+    // The slopes, extended by columns that become the inverse.
     Lanes m[D][2 * D];
     for (int j = 0; j < D; j++) {
         for (int k = 0; k < D; k++) {
@@ -180,7 +183,8 @@ void invert(const Systems<D>& s, Lanes (&inverse)[D][D]) {
             m[j][D + k] = all(j == k ? 1.0 : 0.0);
         }
     }
-    // What is done to a column of slopes once it is a unit vector changes nothing, and is left out.
+    // Operations on a column of slopes that is already a unit vector have no effect and are
+    // omitted.
     for (int j = 0; j < D; j++) {
         Lanes largest = absolute(m[j][j]);
         LaneBits pivot = LaneBits{} + j;
@@ -210,7 +214,7 @@ void invert(const Systems<D>& s, Lanes (&inverse)[D][D]) {
         for (int j = 0; j < D; j++) inverse[i][j] = m[i][D + j];
 }
 
-// Bound |I - R M*|_inf; NaN where the inverse is none.
+// Bound |I - R M*|_inf; NaN if the inverse does not exist.
 template <int D>
 Lanes defect(const Systems<D>& s, const Lanes (&inverse)[D][D]) {
     Lanes beta = all(0.0);
@@ -229,7 +233,7 @@ Lanes defect(const Systems<D>& s, const Lanes (&inverse)[D][D]) {
     return beta * all(kUp) + all(kTiny);
 }
 
-// Solve for some offsets, known up to radii, and bound what is left over; return the bound on v - v*.
+// Solve for offsets known up to radii, and bound the residual. Return the bound on v - v*.
 template <int D>
 Lanes solve(const Systems<D>& s, const Lanes (&inverse)[D][D], Lanes beta, const Lanes (&offset)[D],
             const Lanes* offset_radius, Lanes (&x)[D]) {
@@ -246,7 +250,7 @@ Lanes solve(const Systems<D>& s, const Lanes (&inverse)[D][D], Lanes beta, const
         Lanes value = all(0.0);
         for (int k = 0; k < D; k++) value += s.a[j][k] * x[k];
         value += offset[j];
-        // What the norm of a facet and the largest coordinate bound is rounded away in a value.
+        // The norm of a facet and the largest coordinate bound the rounding error of a value.
         residual[j] = absolute(value) + kappa * (s.norm[j] * top + absolute(offset[j])) +
                       s.slope_radius[j] * reach;
         if (offset_radius) residual[j] += offset_radius[j];
@@ -262,8 +266,8 @@ Lanes solve(const Systems<D>& s, const Lanes (&inverse)[D][D], Lanes beta, const
 
 }  // namespace detail
 
-// Write where D facets meet, for n <= kLanes lists of them; with the directions, if the domain is
-// unbounded.
+// Write the intersections of D facets for n <= kLanes lists of facets, with the directions if the
+// domain is unbounded.
 template <int D>
 void meet(const Facet<D>* const (*lists)[D], int n, double scale, Point<D>* points,
           Point<D>* directions) {
@@ -278,7 +282,8 @@ void meet(const Facet<D>* const (*lists)[D], int n, double scale, Point<D>* poin
     if (directions && some_far) far_rho = detail::solve<D>(s, inverse, beta, s.far, nullptr, d);
     for (int i = 0; i < n; i++) {
         const auto& f = lists[i];
-        // Which facets meet says whether the vertex is at infinity, not the rounded direction.
+        // Whether the vertex is at infinity follows from the facets that meet there, not from the
+        // rounded direction.
         bool is_far = false, is_origin = true;
         for (const Facet<D>* facet : f) {
             is_far = is_far || facet->far != 0.0;
@@ -306,8 +311,8 @@ void meet(const Facet<D>* const (*lists)[D], int n, double scale, Point<D>* poin
     }
 }
 
-// The sign of an exact form where D exact facets meet, by two exact determinants, det(M, c; g) / det M
-// with these offsets c, or kUndecided.
+// The sign of an exact form at the intersection of D exact facets, computed with two exact
+// determinants, det(M, c; g) / det M for these offsets c; or kUndecided.
 template <int D>
 int quotient_sign(const Facet<D>* const (&f)[D], const Form<D>& g, const double (&offsets)[D + 1],
                   Minors<D + 1>& minors) {
@@ -339,28 +344,30 @@ int quotient_sign(const Facet<D>* const (&f)[D], const Form<D>& g, const double 
     return below_it == 0 ? kUndecided : sign * below_it;
 }
 
-// Write where a form changes its sign between two vertices, with an open radius if that is not bounded
-// well.
+// Write the point where a form changes its sign between two vertices. The radius is left open if no
+// good bound is found.
 //
-// With the values p and q of the form at u and w, known up to E_u and E_w, and the true ones
-// p* > 0 > q*, the true point is at the share s* = p* / (p* - q*) of the way, and s = p / (p - q) has
+// Let p and q be the values of the form at u and w, known up to E_u and E_w, and let p* > 0 > q* be
+// the true values. The true point divides the edge in the share s* = p* / (p* - q*), and s = p / (p
+// - q) satisfies
 //
 //     |s - s*| = |p* (q - q*) - q* (p - p*)| / ((p - q) (p* - q*))
 //             <= ((1 - s*) E_u + s* E_w) / (p - q) <= delta,
 //
-// with delta = max(E_u, E_w) / (p - q). Hence, with the width |u - w|_inf, and with s* <= s + delta and
-// 1 - s* <= 1 - s + delta,
+// with delta = max(E_u, E_w) / (p - q). Hence, with the width |u - w|_inf, and with s* <= s + delta
+// and 1 - s* <= 1 - s + delta,
 //
 //     |v - v*| <= (1 - s*) (rho_u + E_u |u - w| / (p - q)) + s* (rho_w + E_w |u - w| / (p - q))
 //                 + 8 u |u - w| + 8 u (|u| + |w|):
 //
-// the share, at most 9/8 where delta <= 1/8, has a relative error of 3 u, and a coordinate is rounded
-// four times. Underflow of the share is below 8 u, that of a coordinate below kTiny.
+// the share, which is at most 9/8 if delta <= 1/8, has a relative error of 3 u, and a coordinate is
+// rounded four times. Underflow of the share is below 8 u, and underflow of a coordinate is below
+// kTiny.
 template <int D>
 void meet_edge(const Point<D>& u, const Point<D>& w, double p, double q, double u_error,
                double w_error, Point<D>& v) {
     const double gap = p - q;
-    // A sign decided exactly may go with a value that rounded across zero.
+    // A sign decided exactly may belong to a value that rounding has moved across zero.
     const double share = gap > 0.0 ? p / gap : 0.5, rest = 1.0 - share;
     double width = 0.0, u_size = 0.0, w_size = 0.0;
     for (int k = 0; k < D; k++) {

@@ -1,21 +1,22 @@
-// The search: cells split layer by layer, depth first.
+// The search: cells are split layer by layer, depth first.
 //
-// The cell on top of the stack belongs to a layer and to the frame of that layer, which holds the
-// forms composed once for the whole region. It is split by one pending group after the other; when
-// none is left the stream after the layer is composed, and it becomes a region of the next layer, or
-// a cell of the answer. All cells of one layer that are on the stack lie in the same region, because
-// deeper ones are on top of them; hence one frame for each layer is enough.
+// The top cell of the stack belongs to a layer and to the frame of that layer, which holds the
+// forms, composed once for the whole region. The cell is split by one pending group after the
+// other. When no pending group is left, the stream after the layer is composed, and the cell
+// becomes a region of the next layer, or a cell of the result. All cells of one layer on the stack
+// lie in the same region, because cells of deeper layers are above them. Hence one frame per layer
+// is enough.
 //
-// Parts with smaller winners come first, and groups in their order: cells are found in the
-// lexicographic order of their signatures.
+// Parts with smaller winners come first, and groups are processed in order, so cells are found in
+// the lexicographic order of their signatures.
 //
-// An undecided sign leaves the stack as it is: the cell on top is looked at in twice the precision,
-// and if that does not help, it comes back as kUnclear, to be split by its next group in exact
-// arithmetic by the caller. Likewise a cell with a vertex that is not known to a few digits comes
-// back as kImprecise, to have its vertices computed from its walls.
+// An undecided sign leaves the stack unchanged. The search recomputes the top cell in twice the
+// precision. If the sign stays undecided, the search returns kUnclear, and the caller splits the
+// cell by its next group in exact arithmetic. Similarly, if a vertex is not known to a few digits,
+// the search returns kImprecise, and the caller computes the vertices of the cell from its walls.
 //
-// A kind of cell, `Polygons` or `Polytopes<D>`, says how cells lie on the stack, and gives signs,
-// cuts and what is stored.
+// A kind of cell, `Polygons` or `Polytopes<D>`, defines how cells are stored on the stack, and
+// provides signs, cuts and the data stored for each cell.
 #pragma once
 #include "cells.hpp"
 #include "chains.hpp"
@@ -35,18 +36,18 @@ enum Status : int {
     kOngoing = -1,
 };
 
-// Where the layer of a cell has not been looked at: the cell is a region, or part of one that was
-// looked at elsewhere, whose typical winners are known.
+// Positions of a cell whose layer has not been analysed yet: the cell is a region, or part of a
+// region that another search has analysed, so that its typical winners are known.
 constexpr int kNotEntered = -1, kPartEntered = -2;
 
-// A cell still to be split: where it lies, its layer, how many pending groups are done, or one of the
-// above, and for which window of units its vertices are marked.
+// A cell still to be split: its place, its layer, the number of pending groups that are done (or
+// one of the constants above), and the window of units for which its vertices are marked.
 template <class Place>
 struct Item {
     Place place;
     int layer, position;
     int window = -1;
-    bool is_cut = false;  // its cells are not counted without making them
+    bool is_cut = false;  // its cells cannot be counted without constructing them
 };
 
 template <class Kind>
@@ -54,20 +55,20 @@ struct Search {
     static constexpr int dim = Kind::dim;
     using Place = typename Kind::Place;
 
-    int dimension;  // the first entry, read by who does not know the kind
+    int dimension;  // must be the first member: it is read before the kind is known
     Path<dim> path;
     DoubledPath<dim> doubled;
-    Path<dim> pure;  // forms composed afresh, where those of `path` are not: see `cells.hpp`
+    Path<dim> pure;  // forms composed afresh, if those of `path` were replaced: see `cells.hpp`
     Contest contest;
     SignCounts counts;
     Kind cells;
     Item<Place>* items;
-    int* winners;  // (room_items, most_groups): the winners of the pending groups done
+    int* winners;  // (room_items, most_groups): the winners of the completed pending groups
     int room_items, n_items;
     bool has_far;         // the domain is unbounded
     bool stores;          // cells are stored, not only counted
-    bool counts_at_once;  // cells of the last layer may be counted without making them
-    bool is_precise;      // the vertices of the cell on top have been set by the caller
+    bool counts_at_once;  // cells of the last layer may be counted without constructing them
+    bool is_precise;      // the caller has set the vertices of the top cell
     std::int64_t n_cells;
     const std::int32_t* is_stopped;  // set by another thread when time is up; may be null
 
@@ -78,13 +79,13 @@ struct Search {
     int* winners_of(int item) { return winners + std::size_t(item) * path.network->most_groups; }
 };
 
-// Let parts take the place of the cell on top. They lie above it, in the items above its own, where
-// the position is the winner.
+// Replace the top cell by its parts. The parts lie above it, in the items above its own, where
+// `position` holds the winner.
 template <class Kind>
 void settle_parts(Search<Kind>& s, const Item<typename Kind::Place>& item,
                   const typename Kind::Place& end, int n_parts) {
     const int top = s.n_items - 1;
-    // The part of the smallest winner goes on top.
+    // The part with the smallest winner goes on top.
     auto* parts = s.items + top + 1;
     for (int i = 1; i < n_parts; i++) {
         const auto part = parts[i];
@@ -225,7 +226,7 @@ void analyse(Search<Kind>& s) {
     item.window = -1;
 }
 
-// Compose the scores of the layer of the cell on top, and see which groups are open.
+// Compose the scores of the top cell's layer, and find the groups that are open on the cell.
 template <class Kind>
 void enter(Search<Kind>& s) {
     const int l = s.top().layer;
@@ -235,7 +236,7 @@ void enter(Search<Kind>& s) {
     analyse(s);
 }
 
-// The winner of a unit whose wall has already split the cell; -1 if it has not.
+// The winner of a unit whose wall has already split the cell, or -1 if it has not.
 template <class Kind>
 int settled_winner(Search<Kind>& s, const Layer& layer, const Frame<Kind::dim>& frame,
                    const Form<Kind::dim>& g, const Wall& wall, const typename Kind::Known& known) {
@@ -247,14 +248,15 @@ int settled_winner(Search<Kind>& s, const Layer& layer, const Frame<Kind::dim>& 
     if (p < 0) return -1;
     if (layer.first[unit] >= 0) return winners[p];
     if (winners[p] == 1) return 0;
-    // The opposite of a form that is nowhere positive: positive, unless both vanish everywhere.
+    // This is the opposite of a form that is nowhere positive: it is positive unless both vanish
+    // everywhere.
     for (int i = 0; i < item.place.n; i++)
         if (s.cells.sign_at(item.place, i, g, wall, known, s.counts) == 1) return 1;
     return -1;
 }
 
-// Pass by the pending units of the window, from the next one on, that have one sign on the cell on
-// top; return those that are left, as bits.
+// Skip the pending units of the window, from the next one on, that have one sign on the top cell.
+// Return the others as bits.
 template <class Kind>
 std::uint64_t find_open_units(Search<Kind>& s, Frame<Kind::dim>& frame) {
     auto& item = s.top();
@@ -273,7 +275,7 @@ std::uint64_t find_open_units(Search<Kind>& s, Frame<Kind::dim>& frame) {
     return open;
 }
 
-// Whether no units are left after those of the window.
+// Whether no units remain after those of the window.
 template <class Kind>
 bool is_last_window(Search<Kind>& s, const Frame<Kind::dim>& frame) {
     const auto& item = s.top();
@@ -281,7 +283,7 @@ bool is_last_window(Search<Kind>& s, const Frame<Kind::dim>& frame) {
            (item.position / kWindow + 1) * kWindow >= frame.n_pending;
 }
 
-// Count the cells of the last layer in the cell on top, if that can be done without making them.
+// Count the cells of the last layer in the top cell, if this is possible without constructing them.
 template <class Kind>
 bool count_at_once(Search<Kind>& s, const Frame<Kind::dim>& frame, std::uint64_t open) {
     auto& item = s.top();
@@ -295,7 +297,7 @@ bool count_at_once(Search<Kind>& s, const Frame<Kind::dim>& frame, std::uint64_t
     return true;
 }
 
-// Write the winners of a layer that are the same on the whole region.
+// Write the winners of a layer that are fixed on the whole region.
 template <int D>
 void write_fixed(const Layer& layer, const Frame<D>& frame, int* signature) {
     for (int g = 0; !layer.is_relu && g < layer.n_groups; g++) signature[g] = frame.fixed[g];
@@ -306,7 +308,7 @@ void write_fixed(const Layer& layer, const Frame<D>& frame, int* signature) {
     }
 }
 
-// Write the winners of the layer of the cell on top, which are all known.
+// Write the winners of the top cell's layer, all of which are known.
 template <class Kind>
 void write_winners(Search<Kind>& s) {
     const auto& item = s.top();
@@ -319,13 +321,14 @@ void write_winners(Search<Kind>& s) {
     for (int p = 0; p < frame.n_pending; p++) signature[frame.pending[p]] = winners[p];
 }
 
-// Store the winners of the cells of the last layer in the cell on top, where nothing else is asked for
-// and that can be done without making them; return how many, 0 if it cannot, -1 if there is no room.
+// Store the winners of the last layer's cells in the top cell, if only winners are requested and
+// the cells need not be constructed. Return the number of cells, 0 if this is not possible, or -1
+// if the buffer is full.
 template <class Kind>
 int list_at_once(Search<Kind>& s, Cells& cells, const Frame<Kind::dim>& frame, std::uint64_t open) {
     auto& item = s.top();
     if constexpr (Kind::lists_parts) {
-        // Of many units the first one cuts the cell.
+        // If there are many units, the first one cuts the cell.
         if (!s.stores || cells.points || item.is_cut || !is_last_window(s, frame) ||
             bit_count(open) > kMostListed)
             return 0;
@@ -354,7 +357,7 @@ int list_at_once(Search<Kind>& s, Cells& cells, const Frame<Kind::dim>& frame, s
     return 0;
 }
 
-// The signs of a unit of the window at the vertices of the cell on top.
+// The signs of a unit of the window at the vertices of the top cell.
 template <class Kind>
 Signs signs_of_unit(Search<Kind>& s, const Form<Kind::dim>& g, int bit, const Wall& wall,
                     const typename Kind::Known& known) {
@@ -374,7 +377,7 @@ Signs signs_of_unit(Search<Kind>& s, const Form<Kind::dim>& g, int bit, const Wa
     return found;
 }
 
-// Split the cell on top by pending ReLU units until the one on top has none left.
+// Split the top cell by pending ReLU units until no pending units are left for the new top cell.
 template <class Kind>
 int split_by_units(Search<Kind>& s, Cells& cells) {
     const int l = s.top().layer;
@@ -404,7 +407,7 @@ int split_by_units(Search<Kind>& s, Cells& cells) {
         }
         const Signs found = signs_of_unit(s, g, bit, wall, known);
         if (found.n_positive < 0) return kUnclear;
-        // A form that is zero everywhere coincides with the first form, zero.
+        // A form that is zero everywhere coincides with the first form, which is zero.
         const int winner = found.n_positive > 0 ? 1 : 0;
         if (found.n_positive == 0 || found.n_negative == 0) {
             const Wall side{l, unit, winner, 1 - winner};
@@ -434,10 +437,10 @@ enum PartStatus : int {
     kPartStopped = -3,  // time is up; the stack is as it was
 };
 
-// Cut a part down to where one form wins.
+// Cut a part down to the set where one form wins.
 //
-// A rival whose signs stay open is put off: on what the others leave it may be smaller everywhere, and
-// then it would have left no trace.
+// A rival with undecided signs is deferred: it may be smaller everywhere on the set that the other
+// rivals leave, and then it does not affect the part.
 template <class Kind>
 int winning_part(Search<Kind>& s, const GroupSplit<Kind>& split, typename Kind::Part& part, int w,
                  int count) {
@@ -468,7 +471,8 @@ int winning_part(Search<Kind>& s, const GroupSplit<Kind>& split, typename Kind::
             !s.cells.note_ties(part, found, split.layer.first_group + split.group, wall))
             return kPartFull;
         if (found.n_positive == 0 && found.n_negative == 0) {
-            // Both forms are the same function: the first names the cell, the mean is passed on.
+            // Both forms are the same function: the signature records the first, and the mean is
+            // passed on.
             if (!contribute_alike(split.layer, split.frame, winner, rival)) return kPartUnclear;
             if (winner > rival) return kPartEmpty;
         } else if (found.n_positive == 0) {
@@ -482,11 +486,11 @@ int winning_part(Search<Kind>& s, const GroupSplit<Kind>& split, typename Kind::
     return kPartFound;
 }
 
-// Parts of the cell on top, looked for one by one: they are written above it, and noted in the items above
-// its own.
+// Parts of the top cell, found one by one. They are written above it and recorded in the items
+// above its own.
 template <class Kind>
 struct Parts {
-    typename Kind::Place end;  // where the next one begins
+    typename Kind::Place end;  // start of the next part
     int count;
 };
 
@@ -497,7 +501,7 @@ bool has_room_for_part(const Search<Kind>& s, const Parts<Kind>& parts, int most
            top + parts.count + 3 <= s.room_items;
 }
 
-// Note a part, and return where it lies.
+// Record a part and return its place.
 template <class Kind>
 const typename Kind::Place& note_part(Search<Kind>& s, Parts<Kind>& parts,
                                       const typename Kind::Part& part, int winner) {
@@ -508,8 +512,7 @@ const typename Kind::Place& note_part(Search<Kind>& s, Parts<Kind>& parts,
     return found.place;
 }
 
-// Split the cell on top by a large group, of which some forms compete: parts are met on the way from
-// others.
+// Split the top cell by a large group in which some forms compete, reaching each part from others.
 template <class Kind>
 int walk_group(Search<Kind>& s, const GroupSplit<Kind>& split, int count) {
     const auto item = s.top();
@@ -598,7 +601,7 @@ int split_by_group(Search<Kind>& s) {
         if (count >= kChainFrom || frame.is_chain[group]) return split_by_chain(s, split);
     for (int m = 0; m < count; m++) s.contest.form[m] = frame.candidates[first + m];
     const auto cell = s.cells.at(item.place);
-    // On the region as a whole the forms of a large group have been culled already.
+    // For the whole region, the forms of a large group have already been culled.
     if (item.position > 0 || !s.cells.walks(count))
         count = cull(frame.scores, split.scale, cell, reach_of(cell), split.known, count, s.contest,
                      s.counts);
@@ -610,7 +613,7 @@ int split_by_group(Search<Kind>& s) {
     if constexpr (Kind::walks_groups)
         if (s.cells.walks(count)) return walk_group(s, split, count);
     Parts<Kind> parts{s.cells.after(item.place), 0};
-    // The last winner first: its cells come last.
+    // The last winner comes first on the stack, because its cells are last in the order.
     for (int m = count - 1; m >= 0; m--) {
         if (!has_room_for_part(s, parts, count)) return kStackFull;
         auto part = s.cells.begin(item.place, parts.end, count);
@@ -624,7 +627,7 @@ int split_by_group(Search<Kind>& s) {
     return kOngoing;
 }
 
-// Send the cell on top to the next layer, or store it.
+// Pass the top cell on to the next layer, or store it.
 template <class Kind>
 int pass_on(Search<Kind>& s, Cells& cells) {
     const Network& network = *s.path.network;
@@ -648,7 +651,7 @@ int pass_on(Search<Kind>& s, Cells& cells) {
     return kOngoing;
 }
 
-// Look at the cell on top in twice the precision; say whether anything is known better.
+// Recompute the top cell in twice the precision. Return whether anything became more precise.
 template <class Kind>
 bool improve(Search<Kind>& s) {
     auto& item = s.top();
@@ -659,7 +662,7 @@ bool improve(Search<Kind>& s) {
     return improve_cell(s.cells, item.place, s.path) || is_clearer;
 }
 
-// Make the next step with the cell on top; return why that is not possible, or kOngoing.
+// Make the next step with the top cell. Return the reason if this is not possible, or kOngoing.
 template <class Kind>
 int step(Search<Kind>& s, Cells& cells) {
     const Network& network = *s.path.network;
@@ -678,8 +681,9 @@ int step(Search<Kind>& s, Cells& cells) {
 
 }  // namespace detail
 
-// Go on splitting until something has to be done outside, or another thread wants some of the work;
-// return what. Where time is up, a step that takes long is abandoned, and leaves the stack as it was.
+// Continue splitting until the caller has to act, or another thread requests work. Return the
+// reason. When time is up, a long step is abandoned, and the stack is restored to its state before
+// the step.
 template <class Kind>
 int run(Search<Kind>& s, Cells& cells, std::int64_t limit, std::int64_t budget,
         const std::int32_t* is_wanted, const std::int32_t* is_stopped) {
