@@ -1,26 +1,28 @@
-// Facets of cells matched across the splits that made them, and compared where they are not equal.
+// Facets of cells: matched across the splits that made them, and compared if they are not equal.
 //
-// A split is that of a cell by a group; the winners of all groups before name it, and cells that share
-// them come one after the other, so that the first of them tells. Two cells on both sides of a split
-// share the forms of the layers up to it. If on the hyperplane of a facet only ReLU units tie, the
-// stream beyond is the same affine function there from both sides, layer by layer, and so are all
-// forms; hence the cells' facets on that hyperplane are equal if their winners agree but for the ties,
-// and have no inner point in common otherwise. Matching facets is then a matter of equal keys: the
-// split, the two forms that meet, and the winners without those that tie. Keys are hashed; what has
-// equal hashes is compared in full. Where nothing else ties, that is the facet of the cell with one other
-// winner.
+// A split divides one cell by a group. It is identified by the winners of all earlier groups. Cells
+// with the same earlier winners are consecutive, and the first of them represents the split. Two
+// cells on the two sides of a split share the forms of the layers up to it. Suppose that only ReLU
+// units tie on the hyperplane of a facet. Then the stream after each layer is the same affine
+// function there from both sides, and so are all forms. Hence the facets on that hyperplane are
+// equal if the winners of their cells agree up to the ties, and otherwise have no common inner
+// point. Facets are then matched by equal keys: the split, the two forms that meet, and the winners
+// of the groups that do not tie. Keys are hashed, and keys with equal hashes are compared in full.
+// If no other group ties, the match is the facet of the cell that differs in one winner.
 //
-// Other facets of a split are loose: where a layer with later ones jumps, they are listed wall by wall,
-// and those alone on their side settled (`settle_walls`); see `overlays.hpp` for the others. What that
-// leaves open, and facets where wider groups tie, are compared in pairs. Two in one hyperplane, of cells P
-// and Q, overlap if the other rows of P and of Q, and those of the domain, are positive together somewhere
-// on it; a point is found by relaxation and checked with bounds on all errors. They do not if a row of one
-// cell is negative at all vertices of the other facet, or if some direction parts the vertices of both
-// ([Gilbert66]). The rest is left open.
+// The other facets of a split are loose. If a layer that others follow has jumps, its loose facets
+// are listed wall by wall, and those that are alone on their side are settled (`settle_walls`); see
+// `overlays.hpp` for the others. Facets that this leaves open, and facets on which wider groups
+// tie, are compared in pairs. Two facets in one hyperplane, of cells P and Q, overlap if the other
+// rows of P and Q and the rows of the domain are all positive at some point of the hyperplane. Such
+// a point is found by relaxation and verified with bounds on all errors. The facets do not overlap
+// if a row of one cell is negative at all vertices of the other facet, or if some direction
+// separates their vertices ([Gilbert66]). All other pairs are left open.
 //
-// A form here is a row of slopes (a), the offset c, a radius r of each slope and a radius s of the
-// offset. At a point x that is off by at most beta in each coordinate, the true value is within
-// r (|x|_1 + d beta) + s + |a|_1 beta and the rounding of the computed one.
+// Here a form is a row of slopes (a), the offset c, a radius r of each slope and a radius s of the
+// offset. At a point x with an error of at most beta in each coordinate, the true value differs
+// from the computed one by at most r (|x|_1 + d beta) + s + |a|_1 beta plus the rounding error of
+// the computed value.
 #pragma once
 #include <cstring>
 
@@ -31,7 +33,7 @@
 
 namespace hardmax {
 
-// What a layer is: only units; continuous at its walls, or followed by no other; one that jumps.
+// Kinds of layers: only units; continuous at its walls, or last; with jumps.
 enum LayerKind : int { kUnits, kContinuous, kJumps };
 enum Verdict : int { kOpen = -1, kApart = 0, kOverlap = 1 };
 constexpr int kMostDimensions = 8;
@@ -39,18 +41,18 @@ constexpr int kMostDimensions = 8;
 // Cells with their facets and vertices.
 struct FacetTable : hm_facets {
     std::int64_t n_cells, n_facets;
-    const std::uint8_t* short_signatures;  // (n_cells, n_groups), or
+    const std::uint8_t* short_signatures;  // (n_cells, n_groups); or the array below
     const std::int32_t* signatures;
-    const std::int64_t* starts;        // (n_cells + 1): where the facets of each cell begin
-    const std::int32_t* walls;         // (n_facets, 2): the group, and the form beside the facet
+    const std::int64_t* starts;        // (n_cells + 1): the start of each cell's facets
+    const std::int32_t* walls;         // (n_facets, 2): the group, and the form beyond the facet
     const std::int64_t* tie_starts;    // (n_cells + 1)
     const std::int32_t* ties;          // (n_ties, 2): a facet of the cell or -1, and a group
     const double* points;              // (n_points, dim)
-    const double* directions;          // likewise, or null
+    const double* directions;          // the same shape; null if the domain is bounded
     const std::int64_t* point_starts;  // (n_cells + 1)
     const double* blurs;               // (n_cells, 2): bounds on the radii of points and directions
 
-    // Where things begin comes before where they end: see `Cells`.
+    // The starts precede the ends: see `Cells`.
     explicit FacetTable(const hm_facets& given)
         : hm_facets(given),
           n_cells(cells->n_cells),
@@ -86,7 +88,7 @@ struct FacetTable : hm_facets {
                 return true;
         return false;
     }
-    // Whether a group that is no unit ties on a facet, in its own layer or a later one.
+    // Whether a group other than a unit ties on a facet, in the facet's own layer or a later one.
     bool has_wide_tie(std::int64_t facet) const {
         const std::int64_t cell = owners[facet];
         for (std::int64_t t = tie_starts[cell]; t < tie_starts[cell + 1]; t++) {
@@ -97,9 +99,10 @@ struct FacetTable : hm_facets {
         }
         return false;
     }
-    // Whether all cells of the domain are there and have all their facets named alike from both sides.
+    // Whether all cells of the domain are present and each facet has the same name from both sides.
     bool names_all() const { return covers && !is_chosen && tie_starts[n_cells] == 0; }
-    // Whether a mean over forms that coincide on a whole cell may be passed on, which is not composed.
+    // Whether the network may pass on a mean over forms that coincide on the whole cell; means are
+    // not composed here.
     bool passes_mean(std::int64_t cell) const {
         for (std::int64_t k = tie_starts[cell]; k < tie_starts[cell + 1]; k++)
             if (ties[2 * k] < 0 && kinds[layer(ties[2 * k + 1])] != kUnits) return true;
@@ -123,7 +126,7 @@ auto with_signatures(const FacetTable& t, F call) {
     return t.short_signatures ? call(t.short_signatures) : call(t.signatures);
 }
 
-// Eight bytes of winners.
+// Load eight bytes of winners.
 template <class Winner>
 std::uint64_t eight_bytes(const Winner* winners) {
     std::uint64_t bytes;
@@ -131,8 +134,8 @@ std::uint64_t eight_bytes(const Winner* winners) {
     return bytes;
 }
 
-// The first of n winners that differ in two rows, or n. What is found is hard to foresee: all are looked at,
-// without a branch.
+// The first of n winners that differ in two rows, or n. The position is hard to predict, so all
+// winners are compared without branching.
 template <class Winner>
 int first_difference(const Winner* one, const Winner* other, int n) {
     constexpr int n_at_once = 8 / sizeof(Winner);
@@ -144,7 +147,7 @@ int first_difference(const Winner* one, const Winner* other, int n) {
     return first;
 }
 
-// In how many of n groups two rows of winners differ.
+// The number of groups, out of n, in which two rows of winners differ.
 template <class Winner>
 int count_differing(const Winner* one, const Winner* other, int n) {
     int count = 0, g = 0;
@@ -159,24 +162,24 @@ int count_differing(const Winner* one, const Winner* other, int n) {
     return count;
 }
 
-// Which of some units are on, 64 at most, the first one in the highest bit, so that words are in the order
-// of winners.
+// The units that are on, out of at most 64, with the first unit in the highest bit, so that the
+// words are in the order of the winners.
 template <class Winner>
 std::uint64_t word_of(const Winner* winners, int n) {
     std::uint64_t word = 0;
     int g = 0;
     if constexpr (sizeof(Winner) == 1 && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__)
         for (; g + 8 <= n; g += 8) {
-            // Byte i goes to bit 63 - i by the term 2^(63 - 9 i); other products are lower, or lost, and no
-            // two are the same.
+            // The term 2^(63 - 9 i) moves byte i to bit 63 - i. All other products are lower or are
+            // lost, and no two coincide.
             word |= eight_bytes(winners + g) * 0x8040201008040201u >> 56 << (56 - g);
         }
     for (; g < n; g++) word |= static_cast<std::uint64_t>(winners[g]) << (63 - g);
     return word;
 }
 
-// Whether the cells of two facets of one split, on which the same two forms meet, have equal winners but
-// for these and for groups that tie on both facets.
+// Whether the cells of two facets of one split, on which the same two forms meet, have equal
+// winners up to these forms and the groups that tie on both facets.
 template <class Winner>
 bool agree(const FacetTable& t, const Winner* signatures, std::int64_t one, std::int64_t other) {
     const std::int64_t first = t.owners[one], second = t.owners[other];
@@ -194,14 +197,14 @@ bool agree(const FacetTable& t, const Winner* signatures, std::int64_t one, std:
 
 }  // namespace detail
 
-// Where the loose facets of a wall are listed, on which the same two forms of a split meet: from `begin` on
-// those of the side that has fewer, from `middle` on those of the other side, in the order of their cells.
+// The positions of a wall's loose facets, on which the same two forms of a split meet: from `begin`
+// on the side with fewer facets, from `middle` on the other side, each in the order of their cells.
 struct WallSides {
     std::int64_t begin, middle;
 };
 
-// A facet: its vertices, the rows of its cell that may part it from facets beyond its wall (see
-// `outlines.hpp`), and bounds on them. Without vertices where it is not certain which they are.
+// A facet: its vertices, the rows of its cell that may separate it from facets beyond its wall (see
+// `outlines.hpp`), and bounds on them. It has no vertices if they are not known with certainty.
 struct Outline {
     const double* points;  // (n, dim)
     const double* rows;    // n_blocks
@@ -209,20 +212,21 @@ struct Outline {
     double size, rho;
     double low[kMostDimensions], high[kMostDimensions];
 };
-// The most facets on the larger side of a wall that are compared, and room for the outlines of a wall.
+// The maximum number of facets on the larger side of a wall that are compared, and the capacity for
+// the outlines of a wall.
 constexpr std::int64_t kMostCompared = 512, kRoomForOutlines = 1 << 16;
 
-// What is kept between the calls.
+// State kept between the calls.
 struct Meeting : hm_meeting {
-    // A search of the network, begun where forms are needed: its memory, and with what it begins.
+    // A search of the network, started when forms are needed: its memory and its initial data.
     void* search;
     std::size_t search_bytes;
     const void* network;
     hm_search_start start;
-    // (n_facets) twice, and (n_facets + n_borders, dim + 3): those of `FacetTable`.
+    // (n_facets) twice, and (n_facets + n_borders, dim + 3): the arrays of `FacetTable`.
     std::int64_t *owners, *splits;
     double* forms;
-    std::int32_t* table;   // scratch: facets, or cells, by their hashes
+    std::int32_t* table;   // scratch: facets or cells by their hashes
     std::uint64_t* keys;   // (n_facets or n_cells): scratch, then the walls of loose facets
     std::int64_t* since;   // (n_groups + 1): scratch of `match_facets`, as is `sums`
     std::uint64_t* sums;   // (n_groups + 1)
@@ -231,18 +235,19 @@ struct Meeting : hm_meeting {
     std::int8_t* left;     // (n_facets): `is_open` of the interface
     WallSides* sides;      // (n_facets + 1)
     std::int64_t n_walls;
-    std::int64_t* searched;       // (n_facets): places in `order` of facets whose far side is searched
+    std::int64_t* searched;       // (n_facets): positions in `order` of the facets whose far side
+                                  // is searched
     std::int64_t* cell_counts;    // (n_cells + 1): scratch of `match_facets` and `sort_pairs`
     std::int64_t* larger_counts;  // (n_cells): scratch of `sort_pairs`
     std::int8_t* is_wanted;       // (n_cells): scratch of `compose_facets`
     // Scratch of `overlay`.
-    std::int32_t* found;     // winners of kMostFound cells, as bytes where that is enough
+    std::int32_t* found;     // winners of kMostFound cells, as bytes if bytes suffice
     std::uint64_t* masks;    // (n_points)
     std::uint64_t* words;    // (n_facets)
     std::int64_t* versions;  // (n_layers)
     std::int32_t* winners;   // (n_groups)
     std::int64_t* ranges;    // (n_layers, 2)
-    Outline* outlines;       // (2 kMostCompared): those of a wall
+    Outline* outlines;       // (2 kMostCompared): the outlines of a wall
     double* outline_room;    // (kRoomForOutlines)
     double* boxes;           // (kMostCompared, 2 dim)
 };
@@ -256,10 +261,10 @@ inline std::int64_t table_size_for(std::int64_t n) {
     return size;
 }
 
-// Numbers by their hashes, -1 where there is none.
+// Numbers by their hashes; -1 marks an empty slot.
 struct Table {
     std::int32_t* places;
-    std::uint64_t mask;  // of places
+    std::uint64_t mask;  // of the slots
 };
 inline Table empty_table(std::int32_t* places, std::int64_t n) {
     const std::int64_t size = table_size_for(n);
@@ -272,7 +277,7 @@ inline Table empty_table(std::int32_t* places, std::int64_t n) {
 inline void lay_out(Meeting& m, Arena& arena, const FacetTable& t) {
     const std::size_t n = t.n_facets, n_groups = t.n_groups;
     const std::size_t n_layers = t.n_layers();
-    // For all facets, or for all cells and those of a region.
+    // Sized for all facets, or for all cells and the cells of one region.
     const std::int64_t of_facets = detail::table_size_for(t.n_facets),
                        of_cells = 2 * detail::table_size_for(2 * t.n_cells),
                        table_size = of_facets > of_cells ? of_facets : of_cells;
@@ -308,7 +313,7 @@ inline void lay_out(Meeting& m, Arena& arena, const FacetTable& t) {
 
 namespace detail {
 
-// A hash of a split and of the two forms that meet on a facet, in either order.
+// A hash of a split and the two forms that meet on a facet, in either order.
 inline std::uint64_t hash_of_wall(std::int64_t split, int winner, int rival) {
     const std::uint64_t one = static_cast<std::uint64_t>(winner),
                         other = static_cast<std::uint64_t>(rival);
@@ -323,21 +328,21 @@ inline std::uint64_t mixed(std::uint64_t key) {
 
 namespace detail {
 
-// Put a number into a table by its hash, one that is not there.
+// Insert a new number into a table by its hash.
 inline void put(const Table& table, std::uint64_t hash, std::int64_t number) {
     std::uint64_t at = hash & table.mask;
     while (table.places[at] >= 0) at = (at + 1) & table.mask;
     table.places[at] = static_cast<std::int32_t>(number);
 }
 
-// The facet of a cell on which a group has some rival, or -1.
+// The facet of a cell on which a group has the given rival, or -1.
 inline std::int64_t facet_with(const FacetTable& t, std::int64_t cell, int group, int rival) {
     const std::int64_t first = t.starts[cell], end = t.starts[cell + 1];
     const std::int32_t wall[2] = {group, rival};
     const std::uint64_t wanted = eight_bytes(wall);
     std::int64_t f = first;
     if (first + 8 <= t.n_facets) {
-        // Most cells have fewer, whose number is hard to foresee.
+        // Most cells have fewer facets, in a number that is hard to predict.
         LaneMask is_wanted;
         for (int k = 0; k < 8; k += kLanes) {
             LaneBits walls;
@@ -360,8 +365,9 @@ inline int first_of_last_layer(const FacetTable& t) {
     return group;
 }
 
-// The facet of an earlier cell that has the winners of another but for those that meet on a facet, or -1;
-// no groups tie. `key` is that of the cell, and exact if no other cell of the table can have it.
+// The facet of an earlier cell that has the same winners as another cell except for the two that
+// meet on a facet, or -1; no groups tie. `key` is the key of the cell; it is exact if no other cell
+// of the table can have the same key.
 template <class Winner>
 std::int64_t facet_beyond(const FacetTable& t, const Winner* signatures, const Table& table,
                           const std::uint64_t* keys, std::uint64_t hash, std::uint64_t key,
@@ -379,13 +385,14 @@ std::int64_t facet_beyond(const FacetTable& t, const Winner* signatures, const T
     return -1;
 }
 
-// Match facets where no groups tie: what lies beyond a facet is then a facet of the cell with the other
-// winner, which is looked up, from the later one of the two.
+// Match facets if no groups tie. The match of a facet is then a facet of the cell with the other
+// winner, which is looked up from the later of the two cells.
 //
-// Splits by the last layer are those of one region of the layers before, and its cells come one after the
-// other: they are looked up in a small table, which is emptied for each region, by the winners of that layer
-// in one number. Units that fit are the bits of a word, so that no two cells of a region have the same.
-// Splits by layers before are looked up among all cells, where some are continuous at their walls.
+// Splits by the last layer belong to one region of the earlier layers, whose cells are consecutive.
+// They are looked up by the winners of that layer, combined to one number, in a small table that is
+// cleared for each region. Units that fit into a word are its bits, so that no two cells of a
+// region have the same key. Splits by earlier layers, if some of these are continuous at their
+// walls, are looked up among all cells.
 template <class Winner>
 std::int64_t match_by_cells(const FacetTable& t, const Winner* signatures, Meeting& m,
                             std::int64_t* pairs) {
@@ -399,8 +406,8 @@ std::int64_t match_by_cells(const FacetTable& t, const Winner* signatures, Meeti
     for (int l = 0; l < last_layer; l++)
         looks_everywhere = looks_everywhere || t.kinds[l] != kJumps;
     const Table every = empty_table(m.table, looks_everywhere ? 2 * t.n_cells : 0);
-    // The winners of the last layer, and the first group before it whose winner is not that of the cell
-    // before.
+    // The winners of the last layer, and the first earlier group whose winner differs from the
+    // previous cell.
     std::uint64_t* keys = m.keys;
     std::int64_t* changes = m.cell_counts;
     changes[t.n_cells] = 0;
@@ -457,7 +464,7 @@ std::int64_t match_by_cells(const FacetTable& t, const Winner* signatures, Meeti
 template <class Winner>
 void number_splits(const FacetTable& t, const Winner* signatures, Meeting& m) {
     const int n_groups = t.n_groups, last = first_of_last_layer(t);
-    // Only where cells are missing is a facet of the last layer loose.
+    // A facet of the last layer is loose only if cells are missing.
     bool looks_within = false;
     for (std::int64_t i = 0; i < m.n_loose; i++)
         looks_within = looks_within || t.group(m.searched[i]) >= last;
@@ -475,7 +482,7 @@ void number_splits(const FacetTable& t, const Winner* signatures, Meeting& m) {
     }
 }
 
-// Match facets by their own keys, where groups tie.
+// Match facets by their own keys if groups tie.
 template <class Winner>
 std::int64_t match_by_keys(const FacetTable& t, const Winner* signatures, Meeting& m,
                            std::int64_t* pairs) {
@@ -528,10 +535,10 @@ std::int64_t match_by_keys(const FacetTable& t, const Winner* signatures, Meetin
 
 }  // namespace detail
 
-// Write the pairs of facets that can be matched, the earlier one first, and list those left over, of chosen
-// cells, in `searched`, with their splits; return how many pairs. Facets that are left over are loose: those
-// that cannot be matched so, and those that stay alone, because two forms that tie on a facet may be one form
-// on the other side of it, where no tie is seen.
+// Write the pairs of facets that can be matched, with the earlier facet first. List the remaining
+// facets of chosen cells in `searched`, with their splits. Return the number of pairs. The
+// remaining facets are loose: they cannot be matched by key, or they have no partner, because two
+// forms that tie on a facet may be one form on its other side, where no tie is visible.
 inline std::int64_t match_facets(const FacetTable& t, Meeting& m, std::int64_t* pairs) {
     for (int g = 0; g <= t.n_groups; g++) m.since[g] = 0, m.sums[g] = 0;
     return detail::with_signatures(t, [&](const auto* signatures) {
@@ -549,11 +556,12 @@ inline std::int64_t match_facets(const FacetTable& t, Meeting& m, std::int64_t* 
     });
 }
 
-// Sort pairs of facets by their smaller cell, then by the larger, and write the pairs of cells and the group
-// of the first facet; the facet of the smaller cell comes first.
+// Sort pairs of facets by their smaller cell, then by the larger. Write the pairs of cells and the
+// group of the first facet. The facet of the smaller cell comes first.
 inline void sort_pairs(const FacetTable& t, Meeting& m, std::int64_t n, std::int64_t* pairs,
                        std::int64_t* cells, std::int64_t* groups) {
-    // How many pairs have each cell as the smaller one, and as the larger one; then where they begin.
+    // For each cell, the number of pairs in which it is the smaller or the larger one; then the
+    // starts of these pairs.
     std::int64_t* counts[] = {m.cell_counts, m.larger_counts};
     for (std::int64_t cell = 0; cell < t.n_cells; cell++) counts[0][cell] = counts[1][cell] = 0;
     for (std::int64_t i = 0; i < n; i++) {
@@ -569,7 +577,8 @@ inline void sort_pairs(const FacetTable& t, Meeting& m, std::int64_t n, std::int
             const std::int64_t count = counts[side][cell];
             counts[side][cell] = begin[side], begin[side] += count;
         }
-    // By the larger cell from the pairs to `cells`, then by the smaller back: each keeps the order.
+    // Sort by the larger cell from `pairs` to `cells`, then by the smaller cell back; both sorts
+    // are stable.
     std::int64_t *from = pairs, *to = cells;
     for (int side = 1; side >= 0; side--) {
         for (std::int64_t i = 0; i < n; i++) {
@@ -582,10 +591,10 @@ inline void sort_pairs(const FacetTable& t, Meeting& m, std::int64_t n, std::int
     for (std::int64_t i = 0; i < n; i++) groups[i] = t.group(pairs[2 * i]);
 }
 
-// List the loose facets wall after wall, those on the side that has fewer first.
+// List the loose facets grouped by wall, with the side that has fewer facets first.
 inline void list_walls(const FacetTable& t, Meeting& m) {
     const auto winner_of = [&](std::int64_t f) { return t.winner(t.owners[f], t.group(f)); };
-    // Their walls are numbered in `keys`.
+    // `keys` contains the numbers of their walls.
     m.n_walls = 0;
     const auto [places, mask] = detail::empty_table(m.table, m.n_loose);
     for (std::int64_t i = 0; i < m.n_loose; i++) {
@@ -608,7 +617,7 @@ inline void list_walls(const FacetTable& t, Meeting& m) {
         }
         m.counts[2 * m.keys[i] + (winner > rival)]++;
     }
-    // Where each side begins.
+    // The start of each side.
     std::int64_t end = 0;
     for (std::int64_t w = 0; w < m.n_walls; w++) {
         std::int64_t* count = m.counts + 2 * w;
@@ -627,15 +636,16 @@ inline void list_walls(const FacetTable& t, Meeting& m) {
 
 namespace detail {
 
-// The places from `low` to `high` of facets whose cells have the given winners of some groups, where
-// those of the groups before are the same for all.
+// The positions from `low` to `high` of the facets whose cells have the given winners in some
+// groups; the winners of earlier groups are the same for all facets in range.
 struct Range {
     std::int64_t low, high;
 };
 template <class Winner, class Given>
 Range narrowed(const FacetTable& t, const Winner* signatures, const std::int64_t* order,
                Range range, const Given* winners, int first, int end) {
-    // Whether the winners at a place come before the given ones, or, `is_after`, not after them.
+    // Whether the winners at a position come before the given winners or, with `is_after`, do not
+    // come after them.
     const auto comes_before = [&](std::int64_t at, bool is_after) {
         const Winner* own = signatures + t.owners[order[at]] * t.n_groups;
         int g = first;
@@ -658,14 +668,16 @@ Range narrowed(const FacetTable& t, const Winner* signatures, const std::int64_t
 
 }  // namespace detail
 
-// Write the pairs of loose facets that follow from their number, after others, and list the facets whose
-// far side has to be searched; return how many pairs there are then. The other facets are left open.
+// Append the pairs of loose facets that follow from counting, and list the facets whose far side
+// must be searched. Return the new number of pairs. The other facets are left open.
 //
-// Let two forms meet on a hyperplane H in a layer that jumps. Beside H the regions of this layer, A and B,
-// have the same winners but for that; A and H meet where the two forms exceed the others of their group
-// and the other groups have these winners, and so do B and H. The facets of all cells of A that lie on H
-// make up that set, and so do those of B. They are the ones of the wall, if no group ties on any facet, as
-// then all cells beside H name it alike. So one facet that is alone on its side meets all of the other.
+// Let two forms meet on a hyperplane H in a layer with jumps. Beside H, the regions A and B of this
+// layer have the same winners except for these two forms. A meets H where the two forms exceed the
+// other forms of their group and the other groups have these winners, and B meets H in the same
+// set. The facets of all cells of A that lie on H form this set, and so do those of B. They are
+// exactly the facets of the wall if no group ties on any facet, because then all cells beside H
+// name it in the same way. Hence a facet that is alone on its side meets all facets of the other
+// side.
 inline std::int64_t settle_walls(const FacetTable& t, Meeting& m, std::int64_t n_pairs,
                                  std::int64_t* pairs) {
     const bool covers = t.names_all();
@@ -679,7 +691,7 @@ inline std::int64_t settle_walls(const FacetTable& t, Meeting& m, std::int64_t n
         int last = group + 1;
         while (last < t.n_groups && t.layer(last) == l) last++;
         detail::with_signatures(t, [&](const auto* signatures) {
-            // Facets whose cells have the same winners of the layer, but for those of the wall.
+            // Facets whose cells have the same winners of the layer, except for those of the wall.
             detail::Range near{side.begin, side.begin};
             for (; near.low < side.middle; near.low = near.high) {
                 const std::int64_t facet = m.order[near.low];
@@ -707,7 +719,8 @@ inline std::int64_t settle_walls(const FacetTable& t, Meeting& m, std::int64_t n
     return n_pairs;
 }
 
-// What is open on one side may meet anything beyond its wall: mark that, and count what is open.
+// An open facet on one side may meet any facet beyond its wall: mark these facets, and count the
+// open ones.
 inline void count_open(Meeting& m) {
     m.n_open = 0;
     for (std::int64_t w = 0; w < m.n_walls; w++) {
@@ -726,8 +739,8 @@ inline void count_open(Meeting& m) {
 
 namespace detail {
 
-// The sign of a form at a point that is off by at most `blur`, or 0 where that is open. Along a
-// direction the offset does not count.
+// The sign of a form at a point with an error of at most `blur`, or 0 if it is undecided. For a
+// direction, the offset is ignored.
 inline int sign_at(const FacetTable& t, std::int64_t row, const double* x, double blur,
                    bool is_direction = false) {
     const double* form = t.forms + row * (t.dim + 3);
@@ -755,8 +768,8 @@ inline int sign_at_vertex(const FacetTable& t, std::int64_t row, std::int64_t ve
 
 }  // namespace detail
 
-// Facets to be compared: the vertices of each, perhaps with others, and bounds on their coordinates,
-// infinite where one may be at infinity.
+// Facets to be compared: the vertices of each facet, possibly with additional ones, and bounds on
+// their coordinates, which are infinite if a vertex may be at infinity.
 struct Corners {
     std::int64_t n;
     const std::int64_t* chosen;  // (n): facets
@@ -796,16 +809,17 @@ inline void find_corners(const FacetTable& t, const Corners& c) {
     }
 }
 
-// Scratch for comparing two facets: rows of two cells and of the domain, vertices of one cell.
+// Scratch for comparing two facets: the rows of two cells and of the domain, and the vertices of
+// one cell.
 struct Comparison {
     std::int64_t* rows;   // (n_rows)
     double* normals;      // (n_rows, dim + 1)
-    std::int8_t* inside;  // (most vertices of a cell)
+    std::int8_t* inside;  // (maximum number of vertices of a cell)
 };
 
 namespace detail {
 
-// Move a place about into a hyperplane; False: that failed.
+// Move a place approximately into a hyperplane. Return false if this failed.
 inline bool move_in(const FacetTable& t, std::int64_t plane, double* place) {
     const double* form = t.forms + plane * (t.dim + 3);
     double value = form[t.dim], square = 0.0;
@@ -818,8 +832,8 @@ inline bool move_in(const FacetTable& t, std::int64_t plane, double* place) {
     return true;
 }
 
-// Whether rows are certainly positive at a point of a hyperplane near a place. The point differs from
-// it in the coordinate of the largest slope.
+// Whether rows are certainly positive at a point of a hyperplane near a place. The point differs
+// from the place in the coordinate with the largest slope.
 inline bool is_common(const FacetTable& t, std::int64_t plane, const std::int64_t* rows, int n_rows,
                       const double* place) {
     const double* form = t.forms + plane * (t.dim + 3);
@@ -842,9 +856,9 @@ inline bool is_common(const FacetTable& t, std::int64_t plane, const std::int64_
     return true;
 }
 
-// Move a place, within a hyperplane, to where rows are positive by some margin. Each step goes across
-// the row that is lowest, measured by its slope within the hyperplane. What comes out needs no proof:
-// it is checked.
+// Move a place within a hyperplane to a point where rows are positive by some margin. Each step
+// crosses the row with the lowest value relative to its slope within the hyperplane. The result
+// needs no proof, because it is verified.
 inline bool relax(const FacetTable& t, std::int64_t plane, const Comparison& scratch, int n_rows,
                   const Corners& c, std::int64_t m, std::int64_t n, double* place) {
     constexpr int most_steps = 64;
@@ -901,8 +915,8 @@ inline bool relax(const FacetTable& t, std::int64_t plane, const Comparison& scr
     return move_in(t, plane, place);
 }
 
-// Look for a direction in which all vertices of one facet come before all of the other: Gilbert's
-// iteration for the shortest difference of points; what comes out is checked.
+// Look for a direction in which all vertices of one facet precede all vertices of the other. This
+// is Gilbert's iteration for the shortest difference of points; the result is verified.
 inline bool are_parted(const FacetTable& t, const Corners& c, std::int64_t m, std::int64_t n,
                        double blur) {
     constexpr int most_turns = 24;
@@ -934,7 +948,7 @@ inline bool are_parted(const FacetTable& t, const Corners& c, std::int64_t m, st
         const double error = (reach * (blur + 8.0 * kKappa * size) +
                               2.0 * kKappa * (magnitude(low) + magnitude(high))) *
                              kUp;
-        // Rounded products that vanish are paid for as well.
+        // kTiny also covers rounded products that vanish.
         if (low - high > error) return low - high > kTiny;
         double square = 0.0, back = 0.0, step[kMostDimensions];
         for (int k = 0; k < dim; k++) {
@@ -949,7 +963,7 @@ inline bool are_parted(const FacetTable& t, const Corners& c, std::int64_t m, st
     return false;
 }
 
-// Compare two facets in one hyperplane, the places m and n among those chosen.
+// Compare two facets in one hyperplane, at positions m and n of the chosen facets.
 inline int compare(const FacetTable& t, const Corners& c, std::int64_t m, std::int64_t n,
                    const Comparison& scratch) {
     const std::int64_t plane = c.chosen[m];
@@ -1001,10 +1015,11 @@ inline int compare(const FacetTable& t, const Corners& c, std::int64_t m, std::i
     return kOpen;
 }
 
-// Whether two facets of one split may lie on two sides of it.
+// Whether two facets of one split may lie on its two sides.
 //
-// The layers before have the same winners, so this layer has the same forms on both sides. Another
-// group of it with two winners and no ties has a wall between the facets.
+// The earlier layers have the same winners, so this layer has the same forms on both sides. If
+// another group of this layer has two different winners and no ties, it has a wall between the
+// facets.
 inline bool may_touch(const FacetTable& t, std::int64_t one, std::int64_t other) {
     const std::int64_t first = t.owners[one], second = t.owners[other];
     const int group = t.group(one);
@@ -1018,11 +1033,12 @@ inline bool may_touch(const FacetTable& t, std::int64_t one, std::int64_t other)
 
 }  // namespace detail
 
-// Write the pairs of facets that overlap, or may, the smaller facet first, with kOverlap or kOpen.
+// Write the pairs of facets that overlap or may overlap, with the smaller facet first: kOverlap or
+// kOpen.
 //
-// `order` lists places among those chosen by split, then by the lowest first coordinate; `ends` says
-// where in it the split of each entry ends. Begins at `begin`, returns where to go on, and counts the
-// pairs, at most `room`.
+// `order` lists positions of chosen facets by split, then by the lowest first coordinate; `ends`
+// contains the end of each entry's split. Begins at `begin`, returns the position at which to
+// continue, and counts the pairs, at most `room`.
 inline std::int64_t compare_facets(const FacetTable& t, const Corners& c, std::int64_t begin,
                                    const std::int64_t* order, const std::int64_t* ends,
                                    const Comparison& scratch, std::int64_t room,
@@ -1043,11 +1059,11 @@ inline std::int64_t compare_facets(const FacetTable& t, const Corners& c, std::i
             if (are_apart) continue;
             const int group = t.group(one);
             int verdict = kOpen;
-            // Whether the forms that meet are the same two.
+            // Whether the same two forms meet.
             if (t.winner(t.owners[one], group) == t.rival(other) &&
                 t.winner(t.owners[other], group) == t.rival(one))
                 verdict = detail::compare(t, c, m, n, scratch);
-            // Forms that do not tie on a facet do not meet the others there.
+            // Forms that do not tie on one facet do not meet on the other.
             else if (!t.ties_on(one, group) && !t.ties_on(other, group))
                 continue;
             if (verdict == kApart) continue;

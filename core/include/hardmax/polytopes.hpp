@@ -1,26 +1,29 @@
-// Polytopes of dimension D on the stack of a search: signs, cuts, parts that win, cells written down.
+// Polytopes of dimension D on the stack of a search: signs, cuts, winning parts, and storage of
+// cells.
 //
-// A polytope is a list of vertices and a list of facets. A facet is a row of the pool, the form of a
-// cut; bit i of a vertex's mask says that the vertex lies, exactly, on facet i of the list. The list
-// holds every facet; it may also hold forms that once bounded a larger polytope.
+// A polytope is a list of vertices and a list of facets. A facet is a row of the pool, which
+// contains the forms of cuts. Bit i of a vertex's mask states that the vertex lies exactly on facet
+// i of the list. The list contains every facet; it may also contain forms that were facets of a
+// larger polytope.
 //
-// A cut is one step of the double description method ([FP96], proposition 7). A new vertex appears on
-// every edge between a positive and a negative vertex, and two vertices span an edge if no third
-// vertex lies on all facets they share. That needs complete masks, and nothing else; in particular a
-// vertex may lie on more than D facets. Where one of two vertices lies on exactly D facets, sharing
-// D - 1 of them is enough.
+// A cut is one step of the double description method ([FP96], proposition 7). A new vertex appears
+// on every edge between a positive and a negative vertex, and two vertices span an edge if no third
+// vertex lies on all facets that they share. This requires only complete masks; in particular, a
+// vertex may lie on more than D facets. If one of two vertices lies on exactly D facets, it is
+// enough that they share D - 1 facets.
 //
-// A form's sign at a vertex is accepted only if its computed value exceeds the form's own radius, the
-// sum of its absolute slopes times the radius of the vertex, and the rounding of that value. What this
-// leaves open is decided by expansions if the form and the facets through the vertex are exact: at an
-// exact point by a dot product, else by det(M, c; g) / det M. A zero that follows from zeros of the
-// layer before needs no arithmetic.
+// The sign of a form at a vertex is accepted only if the computed value exceeds the sum of the
+// form's own radius, the sum of its absolute slopes times the radius of the vertex, and the
+// rounding error of the value. Signs that this test leaves open are decided by expansions if the
+// form and the facets through the vertex are exact: at an exact point by a dot product, otherwise
+// by det(M, c; g) / det M. A zero that follows from zeros of the layer before needs no arithmetic.
 //
-// At a vertex p + M d at infinity a form is positive if <a, d> > 0, or that is zero and
-// <a, p> + c > 0.
+// At a vertex p + M d at infinity, a form is positive if <a, d> > 0, or if <a, d> = 0 and <a, p> +
+// c > 0.
 //
-// A tie is a group, away from the cut that made a facet, whose winner equals a rival on the facet's
-// whole hyperplane. A group whose winner equals a rival on the whole cell ties on every facet.
+// A tie is a group whose winner equals a rival on the whole hyperplane of a facet, not counting the
+// cut that made the facet. A group whose winner equals a rival on the whole cell ties on every
+// facet.
 #pragma once
 #include "cells.hpp"
 #include "groups.hpp"
@@ -31,12 +34,12 @@
 
 namespace hardmax {
 
-// A group whose winner equals a rival on a row of the pool, or, for row -1, on the whole cell.
+// A group whose winner equals a rival on a row of the pool or, for row -1, on the whole cell.
 struct Tie {
     int row, group, winner;
 };
 
-// Whether a vertex with some direction, if any, is at infinity.
+// Whether a vertex with the given direction, if any, is at infinity.
 template <int D>
 bool is_far(const Point<D>* direction) {
     if (!direction) return false;
@@ -46,12 +49,12 @@ bool is_far(const Point<D>* direction) {
     return is_there;
 }
 
-// A polytope as `groups.hpp` sees it.
+// A polytope in the form that `groups.hpp` requires.
 template <int D>
 struct Polytope {
     static constexpr int dim = D;
     const Point<D>* points;
-    const Point<D>* directions;  // null where the domain is bounded
+    const Point<D>* directions;  // null if the domain is bounded
     int n;
 
     double x(int i, int k) const { return points[i].x[k]; }
@@ -67,12 +70,12 @@ struct Polytopes {
     static constexpr int dim = D;
     static constexpr bool notes_ties = true, lists_parts = true, walks_groups = false;
 
-    // Where a polytope lies on the stack.
+    // The place of a polytope on the stack.
     struct Place {
         int start, n;  // its vertices
         int first_facet, n_facets;
-        int n_pool, n_ties;  // how far the pool and the ties go that it needs
-        bool is_canonical;   // its vertices are those that `store_cell` would compute
+        int n_pool, n_ties;  // the lengths of pool and ties that it requires
+        bool is_canonical;   // its vertices are the ones that `store_cell` would compute
         Reach reach;
     };
     using Part = Place;
@@ -81,7 +84,7 @@ struct Polytopes {
         const Path<D>* path;
     };
 
-    // Of all polytopes, one after the other; what is free above them is scratch.
+    // The data of all polytopes, one after the other; the free part above them is scratch.
     Point<D>* points;
     Point<D>* directions;
     Marks* marks;
@@ -91,8 +94,8 @@ struct Polytopes {
     Tie* ties;
     int room, n_words;
     bool has_far, stores;
-    bool lacks_words;  // the stack is full for want of bits of masks
-    // Scratch: of the vertices of one polytope, then of the facets through a vertex.
+    bool lacks_words;  // the stack is full because the masks have too few bits
+    // Scratch, indexed first by the vertices of a polytope, then by the facets through a vertex.
     std::int8_t* signs;
     double* values;
     int *above, *below;
@@ -102,16 +105,16 @@ struct Polytopes {
     Word* common;         // (n_words)
     bool* zeros;          // (n_groups of the network)
     Minors<D + 1>* minors;
-    Sections<D>* sections;  // where cells are only counted
-    Bounds<D> around;       // the part under way
-    // Bounds on the errors of `values`: the second is multiplied by the radius of a vertex.
+    Sections<D>* sections;  // used if cells are only counted
+    Bounds<D> around;       // a box around the current part
+    // Bounds on the errors of `values`; vertex_factor is multiplied by the radius of a vertex.
     double value_error, vertex_factor;
     double scale, most_rho;  // vertices with larger radii are computed from their facets
 
     Polytope<D> at(const Place& place) const {
         return {points + place.start, has_far ? directions + place.start : nullptr, place.n};
     }
-    // Where what comes after a polytope begins.
+    // The first place after a polytope.
     Place after(const Place& place) const {
         Place next = place;
         next.start = place.start + place.n, next.first_facet = place.first_facet + place.n_facets;
@@ -127,13 +130,13 @@ struct Polytopes {
         if (has_far) path.frames[l].n_varying = count_varying(path, l).count;
     }
 
-    // Room is looked for where it is used.
+    // Capacity is checked at the point of use.
     bool has_room(const Place&) const { return true; }
     bool has_room(const Place& whole, const Place& at, int) const {
         return at.start + whole.n <= room && at.first_facet + whole.n_facets + 1 <= room;
     }
 
-    // Note the signs of a window of units, from one of them on: see `units.hpp`.
+    // Record the signs of the units of a window, from one of them on: see `units.hpp`.
     void mark(const Window<D>& window, int from, int v) {
         const bool is_far = has_far && hardmax::is_far(directions + v);
         marks[v] = is_far ? far_marks_at(window, from, directions[v].x, directions[v].rho)
@@ -142,7 +145,7 @@ struct Polytopes {
     void mark(const Place& place, const Window<D>& window, int from) {
         for (int i = 0; i < place.n; i++) mark(window, from, place.start + i);
     }
-    // What is noted at all vertices.
+    // The marks common to all vertices.
     Marks marks_of(const Place& place) const {
         Marks common = marks[place.start];
         for (int v = place.start + 1; v < place.start + place.n; v++)
@@ -156,7 +159,8 @@ struct Polytopes {
                 SignCounts& counts);
     bool split(Place& place, Place& lower, const Form<D>& g, const Wall& wall,
                const Window<D>& window, int bit, bool is_pure);
-    // Which of a few rivals, from number m on, competitor w certainly exceeds on the part under way.
+    // The rivals, among a few from number m on, that competitor w certainly exceeds on the current
+    // part.
     std::uint64_t exceeded_on(const Part& part, const Forms<D>& forms, const Contest& contest,
                               int w, int m, int count) const {
         if (has_far || count < 2 * kLanes) return 0;
@@ -165,13 +169,13 @@ struct Polytopes {
     }
     bool clip(Part& part, const Form<D>& g, const Wall& wall, bool is_pure);
     bool note_ties(Place& place, const Signs& found, int group, const Wall& wall);
-    // How many cells the forms of a window that are named by bits, which may cut a polytope, cut it
-    // into; -1 if that is not known without cutting it.
+    // The number of cells into which a window's forms, selected by bits because they may cut the
+    // polytope, divide it; -1 if this number cannot be determined without cutting.
     bool begin_sections(const Place& place, const Window<D>& window, Word open, double scale);
     std::int64_t count_parts(const Place& place, const Window<D>& window, Word open, double scale) {
         return begin_sections(place, window, open, scale) ? count_all(*sections, place.n) : -1;
     }
-    // Likewise list them: see `list_all`.
+    // List these cells: see `list_all`.
     int list_parts(const Place& place, const Window<D>& window, Word open, double scale,
                    Word* parts) {
         if (place.n_ties > 0 || !begin_sections(place, window, open, scale)) return -1;
@@ -189,7 +193,7 @@ struct Polytopes {
         return part;
     }
     Place finish(const Part& part, const Place&) { return part; }
-    // Parts stay where they are: those that come first lie highest.
+    // Parts stay in place, because the parts that come first are already highest.
     template <class Item>
     void settle(const Place&, const Place&, Item*, int) {}
 
@@ -203,7 +207,7 @@ struct Polytopes {
             for (int w = 0; w < n_words; w++) mask(to)[w] = mask(from)[w];
     }
 
-    // List the pool rows of the bits of a mask, perhaps only of some; return how many.
+    // List the pool rows of the bits of a mask, optionally only some of them. Return their number.
     int collect(const Word* word, int first_facet, int* rows, const Word* some = nullptr) const {
         int n = 0;
         for (int w = 0; w < n_words; w++)
@@ -254,7 +258,7 @@ Signs Polytopes<D>::signs_of(const Place& place, const Form<D>& g, const Wall& w
     const double error = error_on(place, g);
     const Point<D>* vertices = points + place.start;
     int n_positive = 0, n_negative = 0;
-    // Signs are hard to foresee, so there is no branch on them.
+    // Signs are hard to predict, so this loop does not branch on them.
     for (int i = 0; i < place.n; i++) {
         const double value = value_at(g, vertices[i].x);
         const int is_positive = value > error, is_negative = value < -error;
@@ -287,7 +291,7 @@ int Polytopes<D>::sign_at(const Place& place, int i, const Form<D>& g, const Wal
     int sign = kUndecided;
     if (at(place).is_far(i)) {
         sign = far_sign(v, f, g, counts);
-        // A form that stays bounded towards a vertex has the sign of what is left.
+        // A form that stays bounded towards a vertex has the sign of its remaining part.
         if (sign == kUndecided &&
             (stays_bounded(v, f, wall, known) || vanishes(v, f, wall, known, true)))
             sign = closer_sign(v, f, g, value, counts);
@@ -298,7 +302,7 @@ int Polytopes<D>::sign_at(const Place& place, int i, const Form<D>& g, const Wal
     return sign;
 }
 
-// The sign of a form at one vertex from its own bound, or exactly, or kUndecided.
+// The sign of a form at one vertex, from a bound for this vertex or exactly, or kUndecided.
 template <int D>
 int Polytopes<D>::closer_sign(int i, int first_facet, const Form<D>& g, double value,
                               SignCounts& counts) {
@@ -345,8 +349,8 @@ int Polytopes<D>::far_sign(int i, int first_facet, const Form<D>& g, SignCounts&
     return far != 0 ? far : quotient_sign(i, first_facet, g, false);
 }
 
-// The sign of an exact form at a vertex by exact facets that meet there, or kUndecided. At infinity the
-// offsets there are taken.
+// The sign of an exact form at a vertex where exact facets meet, or kUndecided. At infinity, the
+// far offsets are used.
 template <int D>
 int Polytopes<D>::quotient_sign(int i, int first_facet, const Form<D>& g, bool at_infinity) {
     int n = collect(mask(i), first_facet, tight);
@@ -365,11 +369,13 @@ int Polytopes<D>::quotient_sign(int i, int first_facet, const Form<D>& g, bool a
     return hardmax::quotient_sign(chosen, g, offsets, *minors);
 }
 
-// Whether all differences of the group of a wall, or all scores of its layer, vanish where the n facets
-// listed in `tight` meet: the differences are combinations of as many affine functions as the forms of
-// the group differ in numbers, scores without offsets of as many as the stream is wide. The slopes of
-// the facets through a vertex span all of space. If all but m of them are of the group, or of the
-// layer, then D - m of these are independent, and span the functions if these are no more.
+// Whether all differences of a wall's group, or all scores of its layer, vanish at the intersection
+// of the n facets listed in `tight`. Proof: the differences are combinations of a certain number of
+// affine functions, the number of variables in which the group's forms differ; scores without
+// offsets are combinations of as many functions as the width of the stream. The slopes of the
+// facets through a vertex span the whole space. If all but m of these facets belong to the group,
+// or to the layer, then D - m of them are independent, and they span the functions if there are at
+// most D - m functions.
 template <int D>
 bool Polytopes<D>::is_common_zero(const Layer& layer, const Wall& wall, int n) const {
     int n_of_others = 0, n_of_other_layers = 0;
@@ -382,14 +388,15 @@ bool Polytopes<D>::is_common_zero(const Layer& layer, const Wall& wall, int n) c
            (!layer.is_relu && layer.n_different[wall.group] + n_of_others <= D);
 }
 
-// Whether two forms of a group tie at a vertex because it lies on their wall, as vertices of a part do
-// that is split by its group again; or a ReLU unit is zero because all it adds up is zero there.
+// Whether two forms of a group tie at a vertex because the vertex lies on their wall, which happens
+// if a part is split by its group again; or whether a ReLU unit is zero at the vertex because all
+// its terms are zero there.
 //
-// A unit is zero where its wall, which others may have too, is tight, and where it has no bias and
-// every unit before it that it reads is off, or zero. This settles networks without biases, where
-// regions with few active units have walls through many vertices. At infinity, and ignoring biases, it
-// says whether the unit stays bounded there: so it does where regions extend along directions that no
-// active unit sees.
+// A unit is zero if its wall, which other units may share, is tight. It is also zero if it has no
+// bias and every earlier unit that it reads is off or zero. This decides the signs in networks
+// without biases, where regions with few active units have walls through many vertices. At
+// infinity, with biases ignored, the result states whether the unit stays bounded there, as it does
+// if regions extend along directions on which no active unit depends.
 template <int D>
 bool Polytopes<D>::vanishes(int i, int first_facet, const Wall& wall, const Known& known,
                             bool ignores_bias) {
@@ -439,9 +446,9 @@ bool Polytopes<D>::vanishes(int i, int first_facet, const Wall& wall, const Know
 
 // Whether the facets through a vertex at infinity span all slopes that a form can have.
 //
-// These lie in the span of the forms before some layer, as do those of all facets of that layer and of
-// later ones, and of a unit before it that is on. Facets are independent where only as many meet as
-// there are dimensions, and every form of their span stays bounded towards the vertex.
+// These slopes lie in the span of the forms before some layer. So do the slopes of the facets of
+// that layer and of later layers, and of a unit of the layer before it that is on. If exactly D
+// facets meet, they are independent, and every form in their span stays bounded towards the vertex.
 template <int D>
 bool Polytopes<D>::stays_bounded(int i, int first_facet, const Wall& wall, const Known& known) {
     const Path<D>& path = *known.path;
@@ -453,7 +460,7 @@ bool Polytopes<D>::stays_bounded(int i, int first_facet, const Wall& wall, const
             const Wall& here = pool[tight[t]].wall;
             count += here.layer >= l;
             if (here.layer != l - 1 || !before.is_relu || before.residual) continue;
-            // Whether a unit that is on has the wall.
+            // Whether a unit that is on has this wall.
             bool is_passed_on = false;
             for (int u = 0; u < before.n_groups; u++)
                 is_passed_on = is_passed_on || (path.signature[before.first_group + u] == 1 &&
@@ -465,10 +472,10 @@ bool Polytopes<D>::stays_bounded(int i, int first_facet, const Wall& wall, const
     return false;
 }
 
-// Choose facets of `tight` far from dependent; say if there are enough.
+// Choose facets of `tight` that are far from dependent. Return whether there are enough.
 //
-// Elimination with the largest entry as pivot. The choice needs no proof: what is computed from the
-// facets is checked.
+// This is elimination with the largest entry as pivot. The choice needs no proof, because the
+// results computed from the facets are verified.
 template <int D>
 bool Polytopes<D>::choose_independent(int n, int wanted, const Facet<D>** chosen) {
     for (int t = 0; t < n; t++) {
@@ -534,8 +541,8 @@ int Polytopes<D>::drop_facets(Place& place) {
     return kept;
 }
 
-// List the pairs of a positive and a negative vertex that share enough facets; -1: no room. Nothing
-// here branches on a sign or on a mask: such branches are hard to foresee.
+// List the pairs of a positive and a negative vertex that share enough facets; -1 if the capacity
+// is exceeded. This function does not branch on signs or masks, which are hard to predict.
 template <int D>
 int Polytopes<D>::sharing_pairs(const Place& place) {
     int n_above = 0, n_below = 0;
@@ -551,7 +558,8 @@ int Polytopes<D>::sharing_pairs(const Place& place) {
         const Word high = static_cast<Word>(above[p]) << 32;
         const Word* own = mask(place.start + above[p]);
         if (n_words == 1) {
-            // In variables of their own: what is written could be what is read next, else.
+            // Local copies: otherwise the compiler must assume that each write may change the next
+            // value read.
             const Word first = own[0], *others = words;
             const int* lower = below;
             Word* to = pairs + n_pairs;
@@ -588,8 +596,8 @@ bool Polytopes<D>::is_edge(const Place& place, int u, int w) const {
     return true;
 }
 
-// Put a form on the list of facets of a polytope that it cuts; return how many pairs of vertices may
-// span edges that it meets, or -1: no room.
+// Add a form to the facets of a polytope that it cuts. Return the number of pairs of vertices that
+// may span edges across it, or -1 if the capacity is exceeded.
 template <int D>
 int Polytopes<D>::begin_cut(Place& place, const Form<D>& g, const Wall& wall, bool is_pure) {
     if (place.n_facets == 64 * n_words && drop_facets(place) == 64 * n_words) {
@@ -605,8 +613,8 @@ int Polytopes<D>::begin_cut(Place& place, const Form<D>& g, const Wall& wall, bo
     return n_pairs;
 }
 
-// The point where the next form of the pool cuts an edge that shares the facets `own`, from the ends of
-// the edge; unknown if one is at infinity.
+// The point where the next form of the pool cuts an edge with the shared facets `own`, computed
+// from the ends of the edge; unknown if an end is at infinity.
 template <int D>
 Point<D> Polytopes<D>::point_on_edge(const Place& place, Word pair, const Word* own) {
     const Facet<D>& cut = pool[place.n_pool];
@@ -620,7 +628,7 @@ Point<D> Polytopes<D>::point_on_edge(const Place& place, Word pair, const Word* 
               (value_error + vertex_factor * from.rho) * kUp + kTiny,
               (value_error + vertex_factor * until.rho) * kUp + kTiny, near);
     if (stores) return near;
-    // The facets meet in one point: one that lies on all of them is it.
+    // The facets meet in a single point, so a point that lies on all of them is this point.
     const bool may_be_origin = is_linear(cut),
                may_be_exact = !may_be_origin && cut.form.is_exact() && snap(near.x, scale, exact) &&
                               lies_on(cut, exact);
@@ -634,8 +642,8 @@ Point<D> Polytopes<D>::point_on_edge(const Place& place, Word pair, const Word* 
     return is_exact ? exact : near;
 }
 
-// Write the vertices where the next form of the pool cuts the edges of a polytope, from row `to` on,
-// where there is room for all pairs; return how many.
+// Write the vertices where the next form of the pool cuts the edges of a polytope, starting at row
+// `to`; there must be capacity for all pairs. Return the number of vertices.
 template <int D>
 int Polytopes<D>::new_vertices(Place& place, int n_pairs, int to) {
     const int bit = place.n_facets;
@@ -649,11 +657,12 @@ int Polytopes<D>::new_vertices(Place& place, int n_pairs, int to) {
         for (int k = 0; k < n_words; k++) mask(to + n_fresh)[k] = common[k];
         pairs[n_fresh++] = pairs[pair];
     }
-    // Where cells are stored, and where an end is far or not known well, from the facets that meet.
+    // If cells are stored, or if an end is far or not known well, compute the vertex from its
+    // facets.
     const Facet<D>* lists[kLanes][D];
     int waiting[kLanes], n_waiting = 0;
     const auto settle = [&](int i, const Point<D>& found, bool is_pure) {
-        // What is stored is computed from the facets, all of them known and in one way.
+        // Stored vertices are computed from the facets, all in the same way.
         const bool is_kept = stores && found.rho <= most_rho;
         place.is_canonical = place.is_canonical && is_kept && is_pure;
         points[to + i] = found;
@@ -666,7 +675,8 @@ int Polytopes<D>::new_vertices(Place& place, int n_pairs, int to) {
         if (n_waiting > 0) meet(lists, n_waiting, scale, found, has_far ? far : nullptr);
         for (int m = 0; m < n_waiting; m++) {
             if (has_far) directions[to + waiting[m]] = far[m];
-            // Facets that other polytopes share may have been replaced for one of these.
+            // Facets shared with other polytopes may have been replaced while one of those was
+            // processed.
             bool is_pure = true;
             for (const Facet<D>* facet : lists[m])
                 is_pure = is_pure && (facet->is_pure || facet->wall.layer < 0);
@@ -704,8 +714,8 @@ int Polytopes<D>::new_vertices(Place& place, int n_pairs, int to) {
     return n_fresh;
 }
 
-// Write the part of a polytope where the form has the sign `side`: the vertices that stay, then new
-// ones. It may lie where the polytope does.
+// Write the part of a polytope where the form has the sign `side`: the remaining vertices, then the
+// new ones. The part may overwrite the polytope.
 template <int D>
 void Polytopes<D>::write_side(const Place& from, int side, int n_fresh, int fresh, Place& to) {
     const int bit = from.n_facets;
@@ -731,14 +741,14 @@ void Polytopes<D>::write_side(const Place& from, int side, int n_fresh, int fres
     to.is_canonical = from.is_canonical;
     double rho = from.reach.rho;
     for (int v = to.start + n; v < to.start + to.n; v++) rho = bound(rho, points[v].rho);
-    // A part lies in the whole: its coordinates are no larger, but for the radii of both.
+    // A part lies in the whole, so its coordinates are no larger, up to the radii of both.
     if (!has_far && rho < kInfinity)
         to.reach = {(from.reach.size + 2.0 * rho) * kUp, rho, 0.0, false};
     else
         to.reach = reach_of(at(to));
 }
 
-// Split a polytope by a form of a window whose signs are known: it becomes the upper part.
+// Split a polytope by a form of a window with known signs. The polytope becomes the upper part.
 template <int D>
 bool Polytopes<D>::split(Place& place, Place& lower, const Form<D>& g, const Wall& wall,
                          const Window<D>& window, int bit, bool is_pure) {
@@ -749,7 +759,7 @@ bool Polytopes<D>::split(Place& place, Place& lower, const Form<D>& g, const Wal
         n_upper += signs[i] >= 0;
         n_lower += signs[i] <= 0;
     }
-    // The lower part is written above, the upper one where the polytope was.
+    // The lower part is written above, and the upper part in place of the polytope.
     lower.start = place.start + most(place.n, n_upper + n_pairs);
     lower.first_facet = place.first_facet + place.n_facets + 1;
     const int fresh = lower.start + n_lower;
@@ -762,7 +772,7 @@ bool Polytopes<D>::split(Place& place, Place& lower, const Form<D>& g, const Wal
     return true;
 }
 
-// Cut a part down to where a form whose signs are known is positive.
+// Cut a part down to the set where a form with known signs is positive.
 template <int D>
 bool Polytopes<D>::clip(Part& part, const Form<D>& g, const Wall& wall, bool is_pure) {
     const int n_pairs = begin_cut(part, g, wall, is_pure), fresh = part.start + part.n;
@@ -774,8 +784,8 @@ bool Polytopes<D>::clip(Part& part, const Form<D>& g, const Wall& wall, bool is_
     return true;
 }
 
-// Take a polytope, and the forms of a window that are named by bits, to be counted or listed by
-// sections; False if they have to be cut.
+// Load a polytope, and the forms of a window that are selected by bits, to be counted or listed by
+// sections. Return false if the forms have to be cut.
 template <int D>
 bool Polytopes<D>::begin_sections(const Place& place, const Window<D>& window, Word open,
                                   double scale) {
@@ -789,8 +799,9 @@ bool Polytopes<D>::begin_sections(const Place& place, const Window<D>& window, W
     return true;
 }
 
-// Note the facets on which a form that does not cut a polytope vanishes; False: no room. A facet that
-// the same forms made is no tie, and a tie is noted once, who looks at a part again finds both.
+// Record the facets on which a form vanishes that does not cut a polytope. Return false if the
+// capacity is exceeded. A facet made by the same two forms is not a tie. A tie is recorded once,
+// even if a part is examined again.
 template <int D>
 bool Polytopes<D>::note_ties(Place& place, const Signs& found, int group, const Wall& wall) {
     const int n_zero = place.n - found.n_positive - found.n_negative;
@@ -823,11 +834,11 @@ bool Polytopes<D>::note_ties(Place& place, const Signs& found, int group, const 
     return true;
 }
 
-// Facets say themselves whether their forms were replaced.
+// Each facet records whether its form was replaced.
 template <int D>
 void renew_lines(Polytopes<D>&, const typename Polytopes<D>::Place&, const Path<D>&, int) {}
 
-// --- Cells written down --------------------------------------------------------------------------
+// --- Storage of cells ----------------------------------------------------------------------------
 
 template <int D>
 bool has_room(const Polytopes<D>&, const typename Polytopes<D>::Place& place,
@@ -839,9 +850,10 @@ bool has_room(const Polytopes<D>&, const typename Polytopes<D>::Place& place,
 
 namespace detail {
 
-// Compute the vertices of a polytope from its facets; False if one is too uncertain. Those between
-// sides of the domain are known, and perhaps all that lie on D forms of the list. Other forms of the
-// list that pass through a vertex are not looked at: which there are depends on what was cut before.
+// Compute the vertices of a polytope from its facets. Return false if one is too uncertain.
+// Vertices between sides of the domain are known, and possibly all vertices on D forms of the list.
+// Other forms of the list that pass through a vertex are ignored, because they depend on the order
+// of the earlier cuts.
 template <int D>
 bool set_vertices(Polytopes<D>& s, const typename Polytopes<D>::Place& place, double scale,
                   const Word* is_facet, bool are_simple_known) {
@@ -879,12 +891,12 @@ bool set_vertices(Polytopes<D>& s, const typename Polytopes<D>::Place& place, do
     return is_precise;
 }
 
-// Which forms on the list of a polytope are facets, as bits.
+// The forms in a polytope's list that are facets, as bits.
 //
-// A form is a facet if and only if some vertex lies on it and no other form on the list holds at all
-// of its vertices: facets are the largest proper faces, every proper face lies in one, and no two
-// forms on a list have the same hyperplane, because a form is listed only where it cuts. Through a
-// vertex with exactly D forms there is nothing to check: all of them are facets.
+// A form is a facet if and only if some vertex lies on it and no other form of the list vanishes at
+// all its vertices. Proof: facets are the maximal proper faces, every proper face lies in one, and
+// no two forms of a list have the same hyperplane, because a form is listed only if it cuts. At a
+// vertex with exactly D forms, nothing needs to be checked: all of them are facets.
 template <int D>
 void find_facets(const Polytopes<D>& s, const typename Polytopes<D>::Place& place, Word* found) {
     const int n_words = s.n_words;
@@ -910,8 +922,8 @@ void find_facets(const Polytopes<D>& s, const typename Polytopes<D>::Place& plac
     }
 }
 
-// Sort vertices by the facets they lie on: where groups have many forms, the order of cuts that left
-// nothing behind would show.
+// Sort vertices by the facets they lie on. Otherwise, for groups with many forms, the order would
+// depend on cuts that left no trace.
 template <int D>
 void sort_vertices(Polytopes<D>& s, const typename Polytopes<D>::Place& place,
                    const Word* is_facet) {
@@ -933,14 +945,14 @@ void sort_vertices(Polytopes<D>& s, const typename Polytopes<D>::Place& place,
 
 }  // namespace detail
 
-// Write a cell down; False if a vertex is too uncertain. With `is_precise` the vertices are those on the
-// stack, as the caller has set them.
+// Store a cell. Return false if a vertex is too uncertain. With `is_precise`, the vertices are
+// those on the stack, as set by the caller.
 template <int D>
 bool store_cell(Polytopes<D>& s, const typename Polytopes<D>::Place& place, Path<D>& path,
                 Path<D>& pure, DoubledPath<D>& doubled, bool is_precise, Cells& cells) {
     const Network& network = *path.network;
     if (!cells.points) {
-        // Only the winners are asked for; a group that ties everywhere has two.
+        // Only the winners are requested, and a group that ties on the whole cell has two.
         for (int t = 0; t < place.n_ties; t++)
             if (s.ties[t].row < 0) return false;
         detail::store_signature(path, cells);
@@ -985,7 +997,7 @@ bool store_cell(Polytopes<D>& s, const typename Polytopes<D>::Place& place, Path
         if (!cells.directions) continue;
         far_rho = bound(far_rho, s.directions[from].rho);
         for (int k = 0; k < D; k++) cells.directions[v * D + k] = s.directions[from].x[k];
-        // A direction that rounds to zero no longer says that the vertex is at infinity.
+        // A direction that rounds to zero no longer shows that the vertex is at infinity.
         if (s.directions[from].rho != 0.0 && size_of(s.directions[from]) == 0.0)
             far_rho = kInfinity;
     }
@@ -999,12 +1011,12 @@ bool store_cell(Polytopes<D>& s, const typename Polytopes<D>::Place& place, Path
             const int group = network.layers[wall.layer].first_group + wall.group;
             s.tight[cells.n_facets - first] = row;
             cells.walls[2 * cells.n_facets] = group;
-            // The form that does not win here; a row may be that of the other side.
+            // The form that does not win here; the row may belong to the other side.
             cells.walls[2 * cells.n_facets++ + 1] =
                 wall.winner + wall.rival - path.signature[group];
         }
     }
-    // In order and once, whatever the order in which they were found.
+    // Sort the ties and remove duplicates, independently of the order in which they were found.
     const std::int64_t first_tie = cells.n_ties;
     const auto add_tie = [&](std::int64_t facet, int group) {
         std::int64_t at = cells.n_ties;
@@ -1027,8 +1039,8 @@ bool store_cell(Polytopes<D>& s, const typename Polytopes<D>::Place& place, Path
         while (facet >= 0 && facet < cells.n_facets - first && s.tight[facet] != tie.row) facet++;
         if (facet < cells.n_facets - first) add_tie(facet, tie.group);
     }
-    // What coincides in exact arithmetic no longer competes, and leaves no zero signs: with the winner it
-    // would on the whole cell, with the rival that named a facet on that facet.
+    // Forms that coincide in exact arithmetic no longer compete, and produce no zero signs: they
+    // tie with the winner on the whole cell, or with the rival that named a facet on that facet.
     for (int l = 0; l < network.n_layers; l++) {
         if (!path.frames[l].is_merged) continue;
         const Layer& layer = network.layers[l];
@@ -1050,8 +1062,8 @@ bool store_cell(Polytopes<D>& s, const typename Polytopes<D>::Place& place, Path
     return true;
 }
 
-// Read the facets and vertices of a polytope anew; say whether anything is known better. Facets are
-// shared with other polytopes on the stack, for which they are as good.
+// Recompute the facets and vertices of a polytope. Return whether anything became more precise. The
+// facets are shared with other polytopes on the stack, for which the new facets are equally valid.
 template <int D>
 bool improve_cell(Polytopes<D>& s, typename Polytopes<D>::Place& place, const Path<D>& path) {
     bool is_clearer = false;
@@ -1077,7 +1089,8 @@ bool improve_cell(Polytopes<D>& s, typename Polytopes<D>::Place& place, const Pa
         Point<D>& old = s.points[i];
         bool is_better = v.rho <= old.rho, is_much_better = 2.0 * v.rho < old.rho;
         if (s.has_far) {
-            // Of many facets through a vertex at infinity, some may be chosen that do not say so.
+            // If many facets meet in a vertex at infinity, the chosen facets may not show that it
+            // is at infinity.
             const bool is_far = s.at(place).is_far(i - place.start);
             is_better = is_better && is_far == (direction.rho != 0.0) &&
                         direction.rho <= s.directions[i].rho;
