@@ -32,7 +32,8 @@ namespace {
 
 const Network& network_of(const void* network) { return *static_cast<const Network*>(network); }
 
-// Call a function with an object whose type has the dimension. A browser only sees the plane.
+// Call a function with a search object of the right dimension type. The browser version supports
+// only the plane.
 template <class F>
 auto with_dimension([[maybe_unused]] int dim, F call) {
 #if defined(HM_PLANE_ONLY)
@@ -71,7 +72,7 @@ auto with_search(void* search, F call) {
                           [&](auto* kind) { return call(*static_cast<decltype(kind)>(search)); });
 }
 
-// What is only read is the same object.
+// The same for functions that only read the search.
 template <class F>
 auto with_search(const void* search, F call) {
     return with_search(const_cast<void*>(search), call);
@@ -89,7 +90,7 @@ void lay_out(Polytopes<D>& polytopes, const Network& network, Arena& arena) {
     polytopes.n_words = 1;
 }
 
-// What begins anew each time it is used.
+// Scratch arrays, whose contents are not preserved.
 void take_scratch(Polygons& polygons, Arena& arena) {
     polygons.sections = arena.take<Sections<2>>(1);
 }
@@ -100,7 +101,7 @@ void take_scratch(Polytopes<D>& polytopes, Arena& arena) {
     polytopes.sections = arena.take<Sections<D>>(1);
 }
 
-// Lay a search out, but for its stack; scratch comes after the first `n_kept` bytes.
+// Lay out a search without its stack; scratch memory starts after the first `n_kept` bytes.
 template <class S>
 S laid_out(const Network& network, bool stores, Arena& arena, std::size_t& n_kept) {
     arena.take<S>(1);
@@ -134,7 +135,7 @@ void start_cells(Polytopes<D>& polytopes, const hm_search_start& start) {
     polytopes.most_rho = 0x1p-22 * start.scale;
 }
 
-// Take a piece of an arena, and copy what was there before.
+// Allocate an array in an arena and copy its previous contents.
 template <class T>
 void renew(Arena& arena, T*& piece, std::size_t room, std::size_t n_kept) {
     T* larger = arena.take<T>(room);
@@ -185,7 +186,7 @@ void renew_stack(S& search, Arena& arena, int room, int room_items) {
     if (arena.base) search.room_items = room_items;
 }
 
-// --- Cells that come in and go out ---------------------------------------------------------------
+// --- Reading and writing cells -------------------------------------------------------------------
 
 constexpr int kIsFull = 1;
 
@@ -205,8 +206,8 @@ void write_wall(const Wall& wall, std::int32_t* to) {
 
 Vertex read_vertex(const double* v) { return {v[0], v[1], v[2], v[3], v[4], v[5], {}}; }
 
-// Write a cell that came in to the place `to` on the stack; False if it is full. It is a part of
-// `whole`, if there is one.
+// Write an input cell to the place `to` on the stack. Return false if the stack is full. The cell
+// is a part of `whole`, if that is given.
 bool read_cell(Polygons& polygons, const hm_cell& cell, const Polygons::Place*,
                Polygons::Place& to) {
     if (to.start + 4 * cell.n_vertices + 8 > polygons.room) return false;
@@ -274,7 +275,7 @@ bool read_cell(Polytopes<D>& s, const hm_cell& cell, const typename Polytopes<D>
     for (int t = 0; t < cell.n_ties; t++) {
         const std::int32_t* tie = cell.ties + 3 * t;
         const int row = tie[0] < 0 ? -1 : s.facets[to.first_facet + tie[0]];
-        // A tie on all of a cell may be there, from one below with which it has it in common.
+        // A tie on the whole cell may already exist, shared with a cell below.
         int known = row < 0 ? 0 : to.n_ties;
         while (known < to.n_ties && !(s.ties[known].row == row && s.ties[known].group == tie[1] &&
                                       s.ties[known].winner == tie[2]))
@@ -410,7 +411,7 @@ int push(S& search, int layer, bool is_part, const std::int32_t* signature,
     typename S::Place place{};
     if (search.n_items > 0) place = search.cells.after(search.top().place);
     if (!read_cell(search.cells, cell, nullptr, place)) return kIsFull;
-    // Cells that are pushed one after the other share the path to the lower one.
+    // Cells that are pushed one after the other share the path up to the lower one.
     for (int l = lowest; l < layer + is_part; l++) {
         const Layer& passed = network.layers[l];
         for (int g = 0; g < passed.n_groups; g++)
@@ -423,7 +424,7 @@ int push(S& search, int layer, bool is_part, const std::int32_t* signature,
         compose_stream(search.path, l);
     }
     search.items[search.n_items++] = {place, layer, is_part ? kPartEntered : kNotEntered, -1};
-    // The lines of a part are renewed when its layer has been composed.
+    // The lines of a part are renewed once its layer has been composed.
     if (!is_part && layer > 0) renew_lines(search.cells, place, search.path, layer - 1);
     return HM_OK;
 }
@@ -470,7 +471,7 @@ void merge(const Layer& layer, Frame& frame, const std::int32_t* first, const do
     }
 }
 
-// Write the forms of the facets of some cells, or that nothing is known of them.
+// Write the forms of some cells' facets, or mark them as unknown.
 template <int D>
 void compose_facets(Path<D>& path, const FacetTable& t, const std::int8_t* is_wanted) {
     int known = -1;
@@ -493,7 +494,7 @@ void compose_facets(Path<D>& path, const FacetTable& t, const std::int8_t* is_wa
     }
 }
 
-// Begin a search, with nothing on its stack: see `hm_search_begin`.
+// Begin a search with an empty stack: see `hm_search_begin`.
 std::size_t begin_search(void* memory, std::size_t n_bytes, const Network& network,
                          const hm_search_start& start, int room, int room_items) {
     return with_dimension(start.dim, [&](auto* kind) {
@@ -517,8 +518,8 @@ std::size_t begin_search(void* memory, std::size_t n_bytes, const Network& netwo
     });
 }
 
-// Begin a search on facets, whose stack does not grow: it has room for a facet and for what it is cut into,
-// where groups are large for all parts at once.
+// Begin a search on facets. Its stack does not grow: it has capacity for a facet and its parts,
+// and, if groups are large, for all parts at once.
 std::size_t begin_on_facets(void* memory, std::size_t n_bytes, const Network& network,
                             const hm_search_start& start) {
     const int widest = network.largest_group >= 24 ? network.largest_group : 0;

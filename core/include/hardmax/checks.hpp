@@ -1,7 +1,7 @@
-// Checks of sizes and indices that come from outside, before anything is read or written with them.
+// Checks of sizes and indices from outside, before anything is read or written with them.
 //
-// Model files, stored partitions and web pages all end here, so a number may be anything. None is
-// added or multiplied before it is known to be small.
+// Numbers from model files, stored partitions and web pages pass through these checks, so a number
+// may have any value. No number is added or multiplied before it is known to be small.
 #pragma once
 #include <cstdint>
 
@@ -13,16 +13,19 @@
 
 namespace hardmax {
 
-// Sizes are ints in the core, and sums of a few of them must be: hence no size is larger.
+// In the core, sizes are ints, and sums of a few sizes must also fit: hence the limit on each size.
 constexpr std::int64_t kMostOfAnything = std::int64_t{1} << 28;
-// No matrix has more entries: their bytes, with everything that is kept beside them, are a size_t.
+// Maximum number of entries of a matrix, so that the bytes of a matrix and everything stored beside
+// it fit a size_t.
 constexpr std::int64_t kMostEntries = sizeof(std::size_t) > 4 ? std::int64_t{1} << 44 : 1 << 24;
-// Rows 0 and on are those of the domain; four more stand for the sides of a square at infinity.
+// Rows from 0 on are those of the domain; four more rows represent the sides of a square at
+// infinity.
 constexpr int kLowestBorder = -4;
 
 namespace detail {
 
-// Whether no exponent is that of infinity and NaN: 1 more in its place would carry into the sign.
+// Whether no exponent is that of infinity or NaN: adding 1 in the exponent's place would then carry
+// into the sign.
 inline bool are_finite(const double* numbers, std::int64_t n) {
     constexpr std::uint64_t exponent = std::uint64_t{0x7ff} << 52, one = std::uint64_t{1} << 52;
     std::uint64_t carried = 0;
@@ -34,7 +37,7 @@ inline bool are_finite(const double* numbers, std::int64_t n) {
     return carried >> 63 == 0;
 }
 
-// Whether rows begin at 0, do not fall, and end at `last`.
+// Whether rows begin at 0, do not decrease, and end at `last`.
 template <class Index>
 bool are_rows(const Index* starts, std::int64_t n_rows, std::int64_t last) {
     return rise(starts, n_rows) && starts[n_rows] == last;
@@ -53,7 +56,7 @@ struct CheckedPacked {
         n_integers--;
         return *integers++;
     }
-    // Pass over a table of integers; null if it is not all there.
+    // Skip a table of integers; return null if it is incomplete.
     const std::int64_t* table(std::int64_t n_rows, std::int64_t n_columns) {
         fits = fits && (n_columns == 0 || n_rows <= n_integers / n_columns);
         if (!fits) return nullptr;
@@ -61,7 +64,7 @@ struct CheckedPacked {
         integers += n_rows * n_columns, n_integers -= n_rows * n_columns;
         return here;
     }
-    // Pass over a table of finite numbers; radii may be infinite.
+    // Skip a table of finite numbers; radii may be infinite.
     void pass(std::int64_t n_rows, std::int64_t n_columns, bool are_radii = false) {
         fits = fits && (n_columns == 0 || n_rows <= n_numbers / n_columns);
         if (!fits) return;
@@ -89,7 +92,8 @@ inline void pass_map(CheckedPacked& packed, const MapSizes& map) {
     packed.pass(1, map.n_out);
 }
 
-// Check a layer on a stream of `dim_in` numbers; return the width of the stream after it.
+// Check a layer whose input stream has `dim_in` numbers. Return the width of the stream after the
+// layer.
 inline std::int64_t check_layer(CheckedPacked& packed, std::int64_t dim_in, std::int64_t& n_groups,
                                 std::int64_t& n_forms) {
     const bool is_relu = packed.next(0, 1), residual = packed.next(0, 1);
@@ -133,7 +137,7 @@ inline std::int64_t check_layer(CheckedPacked& packed, std::int64_t dim_in, std:
     return output.n_out;
 }
 
-// Whether winners are those of forms that their groups have, from layer `begin` up to `end`.
+// Whether winners are valid forms of their groups, from layer `begin` up to `end`.
 template <class Winner>
 bool are_winners(const Network& network, const Winner* winners, int begin, int end) {
     bool is_bad = false;
@@ -154,8 +158,8 @@ inline int size_of_group(const Layer& layer, int group) {
     return layer.is_relu ? 2 : layer.starts[group + 1] - layer.starts[group];
 }
 
-// Whether typical winners are those of forms that their groups have. Of groups with more forms than a
-// byte can tell none is read.
+// Whether typical winners are valid forms of their groups. Typical winners of groups with too many
+// forms for a byte are never read.
 inline bool are_typical(const Network& network, const std::int8_t* typical, int end) {
     bool is_bad = false;
     for (int l = 0; l < end; l++) {
@@ -168,7 +172,7 @@ inline bool are_typical(const Network& network, const std::int8_t* typical, int 
     return !is_bad;
 }
 
-// As many forms as every group has, at most two.
+// A number of forms that every group has, at most two.
 inline int smallest_group(const Network& network) {
     int smallest = 2;
     for (int l = 0; l < network.n_layers; l++) {
@@ -179,7 +183,7 @@ inline int smallest_group(const Network& network) {
     return smallest;
 }
 
-// Whether a wall is that of two forms of a group, or a row of the domain.
+// Whether a wall belongs to two forms of a group, or is a row of the domain.
 inline bool is_wall(const Network& network, const std::int32_t* wall) {
     if (wall[0] == -1) return is_between(wall[1], kLowestBorder, kMostOfAnything);
     if (!is_between(wall[0], 0, network.n_layers - 1)) return false;
@@ -191,8 +195,8 @@ inline bool is_wall(const Network& network, const std::int32_t* wall) {
 
 }  // namespace detail
 
-// Whether packed arrays (see `Packed`) are a network: they have its length, the layers fit one
-// another, every index lies inside what it refers to, and the numbers are finite.
+// Whether packed arrays (see `Packed`) are a network: the lengths match, consecutive layers fit,
+// every index is in range, and all numbers are finite.
 inline bool is_network(const std::int64_t* integers, std::int64_t n_integers, const double* numbers,
                        std::int64_t n_numbers) {
     detail::CheckedPacked packed{integers, numbers, n_integers, n_numbers};
@@ -206,8 +210,8 @@ inline bool is_network(const std::int64_t* integers, std::int64_t n_integers, co
     return packed.fits && packed.n_integers == 0 && packed.n_numbers == 0;
 }
 
-// Whether a cell may be put on the stack of a search. For a part, `n_sources` is the number of facets
-// of the whole; else it is -1.
+// Whether a cell may be pushed on the stack of a search. For a part, `n_sources` is the number of
+// facets of the whole cell; otherwise it is -1.
 inline bool is_cell(const Network& network, int dim, const hm_cell& cell, int n_sources) {
     const int n = cell.n_vertices, n_facets = dim == 2 ? n : cell.n_facets;
     if (!is_between(n, 1, kMostOfAnything / 8) || !is_between(n_facets, 0, kMostOfAnything / 8))
@@ -218,7 +222,7 @@ inline bool is_cell(const Network& network, int dim, const hm_cell& cell, int n_
     if (!is_between(cell.n_words, 0, kMostOfAnything / 64) || 64 * cell.n_words < n_facets ||
         !is_between(cell.n_ties, 0, kMostOfAnything))
         return false;
-    // No vertex lies on a facet that is not there.
+    // No vertex lies on a facet that does not exist.
     for (std::int64_t i = 0; i < n; i++) {
         for (int w = n_facets / 64; w < cell.n_words; w++) {
             const std::uint64_t word = cell.masks[i * cell.n_words + w];
@@ -240,12 +244,12 @@ inline bool is_cell(const Network& network, int dim, const hm_cell& cell, int n_
     return true;
 }
 
-// Whether the cells from `first` to `end` have winners that the network has.
+// Whether the winners of the cells from `first` to `end` exist in the network.
 inline bool have_winners(const Network& network, const std::uint8_t* short_signatures,
                          const std::int32_t* signatures, std::int64_t first, std::int64_t end) {
     const int smallest = detail::smallest_group(network);
     const auto all_are = [&](const auto* winners) {
-        // Winners that every group has, as those of units, are looked at all together.
+        // Winners that exist in every group, such as those of units, are checked all together.
         const std::int64_t n_groups = network.n_groups;
         if (all_below(winners + first * n_groups, (end - first) * n_groups, smallest)) return true;
         for (std::int64_t i = first; i < end; i++)
@@ -256,13 +260,13 @@ inline bool have_winners(const Network& network, const std::uint8_t* short_signa
     return short_signatures ? all_are(short_signatures) : all_are(signatures);
 }
 
-// Whether the codes from `begin` to `end` (see `wall_code`) name a form, or a row of the domain.
+// Whether the codes from `begin` to `end` (see `wall_code`) are forms or rows of the domain.
 inline bool are_codes(const std::int32_t* codes, std::int64_t begin, std::int64_t end,
                       std::int64_t n_rows, std::int64_t n_forms) {
     return all_between(codes + begin, end - begin, kLowestBorder - n_rows, n_forms - 1);
 }
 
-// Whether polygons may be compared: rows rise, and all winners and codes are those of forms.
+// Whether polygons can be compared: rows increase, and all winners and codes are valid forms.
 inline bool are_polygons(const StoredPolygons& p) {
     // Cells and edges are counted in ints.
     constexpr std::int64_t most = (std::int64_t{1} << 31) - 2;
@@ -292,7 +296,7 @@ inline bool are_polygons(const StoredPolygons& p) {
 
 namespace detail {
 
-// Whether some rows lie one after the other among `most` entries.
+// Whether some rows are consecutive within `most` entries.
 inline bool are_rows_within(const std::int64_t* starts, std::int64_t first, std::int64_t end,
                             std::int64_t most) {
     bool is_bad = starts[first] < 0 || starts[end] > most;
@@ -300,7 +304,7 @@ inline bool are_rows_within(const std::int64_t* starts, std::int64_t first, std:
     return !is_bad;
 }
 
-// Whether some facets have groups that are there, and rivals that these have.
+// Whether the groups of some facets exist, and the rivals exist in these groups.
 inline bool are_walls(const Network& network, const FacetTable& t, std::int64_t begin,
                       std::int64_t end) {
     std::uint32_t group = 0, rival = 0;
@@ -322,8 +326,8 @@ inline bool are_walls(const Network& network, const FacetTable& t, std::int64_t 
 
 }  // namespace detail
 
-// Whether the cells from `first` to `end` of a table have winners, facets, ties and vertices that
-// exist.
+// Whether the cells from `first` to `end` of a table have existing winners, facets, ties and
+// vertices.
 inline bool are_facets(const Network& network, const FacetTable& t, std::int64_t first,
                        std::int64_t end) {
     if (t.n_groups != network.n_groups || !is_between(t.n_borders, 0, kMostOfAnything) ||
@@ -348,7 +352,7 @@ inline bool are_facets(const Network& network, const FacetTable& t, std::int64_t
     return true;
 }
 
-// Whether they are all cells of a table, and each row belongs to one of them.
+// Whether this holds for all cells of a table, and each row belongs to one of them.
 inline bool are_facets(const Network& network, const FacetTable& t) {
     return t.n_cells >= 0 && detail::are_rows(t.starts, t.n_cells, t.n_facets) &&
            detail::are_rows(t.tie_starts, t.n_cells, t.cells->n_ties) &&

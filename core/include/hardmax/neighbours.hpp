@@ -1,44 +1,46 @@
-// Which cells of the plane share a part of a wall.
+// The pairs of cells of the plane that share part of a wall.
 //
-// Let an edge of a cell lie on the line L where its winner of group g of layer l ties with a rival.
-// Groups split in their order, so (l, g) is the first pair with a tie along L, seen from either
-// side: the winners of the layers before l are the same on both sides. So L is known by these
-// winners and the two forms, and edges are gathered by that. Where three forms of a group tie along
-// L, the sides may name different ones of them: such lines have edges on one side only, and are left
-// to the caller.
+// Let an edge of a cell lie on the line L on which its winner of group g of layer l ties with a
+// rival. Groups split cells in order, so (l, g) is the first pair with a tie along L, seen from
+// either side: the winners of the layers before l are the same on both sides. Hence these winners
+// and the two forms identify L, and edges are gathered by them. If three forms of a group tie along
+// L, the two sides may name different pairs of these forms. Such lines have edges on one side only
+// and are left to the caller.
 //
-// On each side the edges are disjoint intervals of L. Two of different sides share a part of the wall
-// if and only if each begins before the other ends. That is decided
-//   by floats: a stored vertex is off by at most kStoredRadius times its size (`is_imprecise`), and
-//   points on L are in the order of a coordinate in which two of them are proven to differ;
-//   by names: two ends on L are the same point if the walls that meet L there are the same line.
-//   A wall of a layer up to l is, if its forms are. A wall of a layer after l is, if its forms are
-//   and the layers between pass the same on along L: their winners are the same, or tie along L and
-//   their groups pass the largest form on. Winners of cells that share a part of L tie there. A
-//   winner that passes a mean on, of forms that coincide on its cell, is not the same as one that
-//   does not.
-// Two edges with the same ends are the same set, and nothing else touches them.
+// On each side, the edges are disjoint intervals of L. Two edges on different sides share part of
+// the wall if and only if each begins before the other ends. There are two ways to decide this:
+// - By floats: the error of a stored vertex is at most kStoredRadius times its size
+//   (`is_imprecise`), and points on L are ordered by a coordinate in which two of them are proven
+//   to differ.
+// - By names: two ends on L are the same point if the walls that meet L there are the same line. A
+//   wall of a layer up to l is the same line if its forms are the same. A wall of a layer after l
+//   is the same line if, in addition, the layers between pass on the same stream along L: their
+//   winners are the same, or tie along L in groups that pass on the largest form. Winners of cells
+//   that share part of L tie there. A winner that passes on a mean, over forms that coincide on its
+//   cell, is not the same as a winner that does not.
 //
-// If all groups from layer l on pass their largest form on, edges that share a part of L are the
-// same. For the forms of these layers agree on both sides of L, and a group splits a segment F of L
-// that bounds regions of both sides into the sets {x in F : s_a(x) >= all s_b(x)}, a one of its
-// winners beside F: these depend on the forms on F alone.
+// Two edges with the same ends are the same set, and no other edge touches them.
 //
-// What is left open is left to the caller, edge by edge.
+// If all groups from layer l on pass on their largest form, edges that share part of L are the
+// same. Proof: the forms of these layers agree on both sides of L. A group splits a segment F of L,
+// bounding regions on both sides, into the sets {x in F : s_a(x) >= all s_b(x)}, where a is one of
+// its winners beside F. These sets depend only on the forms on F.
+//
+// Undecided edges are left to the caller, one by one.
 #pragma once
 #include "arena.hpp"
 #include "cells.hpp"
 
 namespace hardmax {
 
-// Cells in the lexicographic order of their signatures, as `Cells` has them. Edge i of a cell goes
-// from its vertex i to the next one.
+// Cells in the lexicographic order of their signatures, as in `Cells`. Edge i of a cell goes from
+// its vertex i to the next vertex.
 struct StoredPolygons {
     std::int64_t n_cells, n_edges;
     std::int32_t n_layers, n_groups;
     double scale;
     const std::uint8_t* short_signatures;  // (n_cells, n_groups), or null
-    const std::int32_t* signatures;        // the same, or null
+    const std::int32_t* signatures;        // the same shape, or null
     const std::int64_t* starts;            // (n_cells + 1)
     const std::int32_t* codes;             // (n_edges): see `wall_code`
     const double* points;                  // (n_edges, 2)
@@ -57,28 +59,29 @@ struct StoredPolygons {
     }
 };
 
-// A line: the first cell with its winners before, and its two forms, counted over all layers.
+// A line: the first cell with its earlier winners, and its two forms, counted over all layers.
 struct WallLine {
     std::int32_t cell, low, high;
 };
 
-// What is known about all lines.
+// Data about all lines.
 struct WallLines {
     std::int32_t* group_of;     // (n_forms)
     std::int32_t* layer_of;     // (n_groups)
-    std::int32_t* first_cells;  // (n_layers): of those with the winners of the cell at hand
+    std::int32_t* first_cells;  // (n_layers): the first cells with the winners of the current cell
     std::int32_t* owners;       // (n_edges): the cell of each edge
     std::int32_t* line_of;      // (n_edges): its line; -1 for a side of the domain
     std::int32_t* members;      // (n_edges): the edges of each line, one line after the other
-    std::int32_t* starts;       // (n_edges + 1): where those of a line begin
-    WallLine* lines;            // (n_edges at most)
-    std::int32_t* table;        // (n_slots): lines by their hashes, -1 where there is none
+    std::int32_t* starts;       // (n_edges + 1): the start of each line's edges
+    WallLine* lines;            // (at most n_edges)
+    std::int32_t* table;        // (n_slots): lines by their hashes; -1 marks an empty slot
     std::size_t n_slots;
     std::int32_t n_lines, longest;
-    int continuous_from;  // the first layer from which on all groups pass their largest form on
+    int continuous_from;  // the first layer such that it and all later ones pass on their largest
+                          // forms
 };
 
-// An edge on its line: bounds on where it begins and ends along the line.
+// An edge on its line: bounds on the positions of its ends along the line.
 struct Interval {
     double begin_low, begin_high, end_low, end_high;
     std::int32_t edge;
@@ -112,7 +115,7 @@ inline std::size_t hash_of(const WallLine& line) {
     return x ^ x >> 32;
 }
 
-// The number of a line, entered if it is new.
+// The number of a line, which is entered if it is new.
 inline std::int32_t number_of(WallLines& lines, const WallLine& line) {
     std::size_t slot = hash_of(line) & (lines.n_slots - 1);
     while (true) {
@@ -127,15 +130,15 @@ inline std::int32_t number_of(WallLines& lines, const WallLine& line) {
     return lines.table[slot] = lines.n_lines++;
 }
 
-// The form of its cell that wins beside a wall, counted over all layers.
+// The form of the cell that wins beside a wall, counted over all layers.
 inline std::int32_t own_form(const StoredPolygons& p, const WallLines& lines, std::int64_t cell,
                              std::int32_t code) {
     const int group = lines.group_of[code];
     return p.form_starts[group] + p.winner(cell, group);
 }
 
-// Note the first cells with the winners of a cell before each layer; False if it does not come after
-// the one before it.
+// Record, for each layer, the first cell with the same winners before that layer. Return false if
+// the cell does not come after the previous one in the order.
 inline bool note_first_cells(const StoredPolygons& p, WallLines& lines, std::int64_t cell) {
     int group = 0;
     if (cell > 0) {
@@ -149,7 +152,7 @@ inline bool note_first_cells(const StoredPolygons& p, WallLines& lines, std::int
 
 }  // namespace detail
 
-// Gather the edges by their lines; False if the cells are not in order.
+// Gather the edges by their lines. Return false if the cells are not in order.
 inline bool gather_lines(const StoredPolygons& p, WallLines& lines) {
     for (int l = 0; l < p.n_layers; l++)
         for (int g = p.first_groups[l]; g < p.first_groups[l + 1]; g++) lines.layer_of[g] = l;
@@ -173,7 +176,7 @@ inline bool gather_lines(const StoredPolygons& p, WallLines& lines) {
                 lines, {lines.first_cells[layer], least(own, rival), most(own, rival)});
         }
     }
-    // Count the edges of each line, then write them down.
+    // Count the edges of each line, then list them.
     for (std::int32_t k = 0; k <= lines.n_lines; k++) lines.starts[k] = 0;
     for (std::int64_t e = 0; e < p.n_edges; e++)
         if (lines.line_of[e] >= 0) lines.starts[lines.line_of[e]]++;
@@ -192,7 +195,7 @@ inline bool gather_lines(const StoredPolygons& p, WallLines& lines) {
 
 namespace detail {
 
-// Sort by a key that rises; gaps shrink to 1.
+// Sort by increasing key (Shell sort: the gaps shrink to 1).
 template <class T, class Key>
 void sort_by(T* items, std::int64_t n, Key key) {
     for (std::int64_t gap = n; gap > 1;) {
@@ -206,8 +209,8 @@ void sort_by(T* items, std::int64_t n, Key key) {
     }
 }
 
-// A bound on the error of a stored vertex, twice as large as need be: that pays for what is computed
-// from it here. Infinite where a coordinate may have overflowed.
+// Twice a bound on the error of a stored vertex; the factor covers the errors of what is computed
+// from it here. Infinite if a coordinate may have overflowed.
 inline double stored_error(const StoredPolygons& p, std::int64_t vertex) {
     const double* point = p.points + 2 * vertex;
     const double size = bound(bound(p.scale, magnitude(point[0])), magnitude(point[1]));
@@ -225,16 +228,16 @@ inline std::int64_t edge_before(const StoredPolygons& p, const WallLines& lines,
     return edge > p.starts[cell] ? edge - 1 : p.starts[cell + 1] - 1;
 }
 
-// Along which coordinate, and which way, the edges of the cells with the lower form run.
+// The coordinate along which the edges of the cells with the lower form run, and the direction.
 struct Course {
-    int coordinate, sign;  // 0: not known
+    int coordinate, sign;  // 0: unknown
 };
 
 inline bool has_low_form(const StoredPolygons& p, const WallLines& lines, std::int32_t edge) {
     return p.codes[edge] != lines.lines[lines.line_of[edge]].low;
 }
 
-// Read the course of a line from its longest edge.
+// Determine the course of a line from its longest edge.
 inline Course course_of(const StoredPolygons& p, const WallLines& lines, std::int32_t line) {
     Course course{0, 0};
     double longest = 0.0;
@@ -257,7 +260,7 @@ inline Course course_of(const StoredPolygons& p, const WallLines& lines, std::in
     return course;
 }
 
-// Edges of the lower form run along the course, those of the other form against it.
+// Edges of the lower form run along the course; edges of the other form run against it.
 inline Interval interval_of(const StoredPolygons& p, const WallLines& lines, const Course& course,
                             std::int32_t edge) {
     const std::int64_t next = edge_after(p, lines, edge);
@@ -284,14 +287,14 @@ inline bool overlap(const Interval& one, const Interval& other) {
     return one.begin_high < other.end_low && other.begin_high < one.end_low;
 }
 
-// Whether two cells on both sides of a line pass the same on along it, from its layer to another.
-// That cells which share a part of the line have winners that tie on it needs no proof.
+// Whether two cells on both sides of a line pass on the same stream along it, from the line's layer
+// to another. Cells that share part of the line have winners that tie on it; this needs no proof.
 inline bool agree(const StoredPolygons& p, const WallLines& lines, int group, int layer,
                   std::int64_t one, std::int64_t other, bool are_neighbours) {
     const int l = lines.layer_of[group];
     if (layer <= l) return true;
     for (int g = p.first_groups[l]; g < p.first_groups[layer]; g++) {
-        // In the layer of the line the same forms coincide on both sides.
+        // In the layer of the line, the same forms coincide on both sides.
         if (!p.passes[g] && p.has_means && lines.layer_of[g] > l) return false;
         if (p.winner(one, g) == p.winner(other, g)) continue;
         if (!p.passes[g] || !(are_neighbours || g == group)) return false;
@@ -299,7 +302,8 @@ inline bool agree(const StoredPolygons& p, const WallLines& lines, int group, in
     return true;
 }
 
-// Whether two edges of one line, of the lower and of the other form, are proven to be the same.
+// Whether two edges of one line, one of the lower and one of the other form, are proven to be the
+// same.
 inline bool are_same(const StoredPolygons& p, const WallLines& lines, std::int32_t one,
                      std::int32_t other, bool are_neighbours) {
     const int group = lines.group_of[p.codes[one]];
@@ -316,20 +320,20 @@ inline bool are_same(const StoredPolygons& p, const WallLines& lines, std::int32
         if (code != p.codes[there]) return false;
         if (code < 0) continue;
         const int g = lines.group_of[code];
-        // Along the line the winners of its own group tie.
+        // Along the line, the winners of its own group tie.
         if (g != group && !are_neighbours && p.winner(i, g) != p.winner(j, g)) return false;
         layer = most(layer, lines.layer_of[g]);
     }
     return agree(p, lines, group, layer, i, j, are_neighbours);
 }
 
-// Whether names prove that one of two edges of a line, of the lower and of the other form, ends
-// where the other begins: on both sides of one wall of a layer up to that of the line.
+// Whether names prove that one of two edges of a line, one of the lower and one of the other form,
+// ends where the other begins: on both sides of one wall of a layer up to the line's layer.
 inline bool are_in_touch(const StoredPolygons& p, const WallLines& lines, std::int32_t one,
                          std::int32_t other) {
     const std::int64_t i = lines.owners[one], j = lines.owners[other];
     for (int end = 0; end < 2; end++) {
-        // `one` runs along the line and `other` against it: they touch at equal places of theirs.
+        // `one` runs along the line and `other` against it, so they touch at corresponding ends.
         const std::int64_t here = end == 0 ? edge_before(p, lines, one) : edge_after(p, lines, one);
         const std::int64_t there =
             end == 0 ? edge_before(p, lines, other) : edge_after(p, lines, other);
@@ -346,17 +350,17 @@ inline bool are_in_touch(const StoredPolygons& p, const WallLines& lines, std::i
 
 }  // namespace detail
 
-// Pairs of edges that share a part of a wall, and which edges are left open.
+// Pairs of edges that share part of a wall, and the edges left open.
 struct Pairs {
     struct Pair {
-        std::int32_t one, other;  // the one of the smaller cell first
+        std::int32_t one, other;  // with the edge of the smaller cell first
     };
-    Pair* edges;  // (n_edges): no line has more pairs than edges
+    Pair* edges;  // (n_edges): a line never has more pairs than edges
     std::int64_t n;
     std::uint8_t* is_open;  // (n_edges)
 };
 
-// Find the pairs along one line; `intervals` has room for its edges.
+// Find the pairs along one line; `intervals` has capacity for its edges.
 inline void match_line(const StoredPolygons& p, const WallLines& lines, std::int32_t line,
                        Interval* intervals, Pairs& pairs) {
     const std::int32_t* members = lines.members + lines.starts[line];
@@ -386,7 +390,8 @@ inline void match_line(const StoredPolygons& p, const WallLines& lines, std::int
         pairs.edges[pairs.n++] =
             is_in_order ? Pairs::Pair{one.edge, other.edge} : Pairs::Pair{other.edge, one.edge};
     };
-    // First what certainly overlaps, then what may: most of that touches what is done.
+    // First find the certain overlaps, then the possible ones: most of these touch edges that are
+    // already done.
     for (const bool is_certain : {true, false}) {
         std::int32_t first = 0;
         for (std::int32_t a = 0; a < n_low; a++) {
@@ -411,7 +416,7 @@ inline void match_line(const StoredPolygons& p, const WallLines& lines, std::int
     }
 }
 
-// Sort pairs by their cells. `to` has room for them, `starts` for the cells and the end.
+// Sort pairs by their cells. `to` has capacity for them, and `starts` for the cells plus one.
 inline void sort_pairs(const Pairs& pairs, const WallLines& lines, std::int64_t n_cells,
                        std::int32_t* starts, Pairs::Pair* to) {
     for (std::int64_t i = 0; i <= n_cells; i++) starts[i] = 0;

@@ -1,9 +1,10 @@
-// A network of argmax layers, as the search reads it: immutable, and shared by all threads.
+// A network of argmax layers in the form that the search reads: immutable, and shared by all
+// threads.
 //
-// A layer maps z to [z +] y(q) W_y + b_y with q = z W_q + b_q. Group g owns the forms
-// s_j(q) = <a_j, q> + c_j for starts[g] <= j < starts[g + 1]. The largest form j wins and adds
-// gain_j s_j(q) to column slots[g] of y, and value_j to `width` columns from there on. A ReLU unit is
-// the group of the forms 0 and q_i; its layer has no matrix between query and forms.
+// A layer maps z to [z +] y(q) W_y + b_y with q = z W_q + b_q. Group g owns the forms s_j(q) =
+// <a_j, q> + c_j for starts[g] <= j < starts[g + 1]. The largest form j wins. It adds gain_j s_j(q)
+// to column slots[g] of y, and value_j to the `width` columns that start there. A ReLU unit is the
+// group of the forms 0 and q_i; a layer of units has no matrix between query and forms.
 #pragma once
 #include <algorithm>
 #include <initializer_list>
@@ -17,49 +18,52 @@ namespace hardmax {
 // z -> z W + b.
 struct Affine {
     int n_in = 0, n_out = 0;
-    int stride = 0;            // of a row of W, which is padded with zeros
-    bool is_identity = false;  // then there is no W
-    bool is_tame = true;       // no weight but 0 is below 2^-100: no share of a radius underflows
+    int stride = 0;            // row stride of W, which is padded with zeros
+    bool is_identity = false;  // if true, W is not stored
+    bool is_tame = true;       // no nonzero weight is below 2^-100, so that no share of a radius
+                               // underflows
     bool is_dense = false;     // no weight is 0, and none is much larger than most
-    int weight_grid = 0, bias_grid = 0;  // exponents e with all entries in 2^e Z
+    int weight_grid = 0, bias_grid = 0;  // exponents e such that all entries are in 2^e Z
     const double* weight = nullptr;      // (n_in, stride)
     const double* bias = nullptr;        // (stride)
 };
 
 struct Layer {
     int dim_in = 0, dim_out = 0, n_query = 0, n_forms = 0, n_groups = 0, n_y = 0, width = 0;
-    int first_group = 0;  // how many groups the layers before have
-    int first_form = 0;   // and how many forms
+    int first_group = 0;  // number of groups in the earlier layers
+    int first_form = 0;   // number of forms in the earlier layers
     bool is_relu = false;
     bool residual = false;
-    bool is_plain = false;        // y is the winning form of each group, and the output is y
+    bool is_plain = false;        // y contains the winning form of each group, and the output is y
     bool has_no_offsets = false;  // if z is linear, so are the scores
-    bool keeps_zero = false;      // if the scores are linear, so is the output but for z
+    bool keeps_zero = false;      // if the scores are linear, so is the output, not counting z
     Affine query, forms, output;
-    // In how many of their numbers, slopes and offset, the forms of a group differ: all differences of
-    // them are combinations of as many functions, and vanish where as many do whose slopes are
-    // independent. So do all scores of a layer without offsets, of which `dim_in` is the number.
+    // For each group, the number of entries (slopes and offset) in which its forms differ. All
+    // differences of the forms are combinations of this number of functions, and vanish where as
+    // many differences with independent slopes vanish. The same holds for all scores of a layer
+    // without offsets, with `dim_in` as the number.
     const int* n_different = nullptr;  // (n_groups)
     const int* starts = nullptr;       // (n_groups + 1)
     const int* slots = nullptr;        // (n_groups)
-    // Whether it is certain that the forms of a group differ, but for those that `first` names.
+    // Whether the forms of each group are proven to differ, except for the forms that `first`
+    // identifies.
     bool is_distinct = true;
-    // The first form of the group that coincides with each form whatever comes before; only firsts
-    // compete. In a ReLU layer the first unit with the same weights, or -1 less the first one with
-    // the opposite weights.
+    // For each form, the first form of the group that coincides with it independently of the
+    // earlier layers; only first forms compete. In a ReLU layer: the first unit with the same
+    // weights or, if the first such unit k has the opposite weights, -1 - k.
     const int* first = nullptr;
-    const double* gains = nullptr;        // (n_forms), means over coinciding forms
+    const double* gains = nullptr;        // (n_forms): means over coinciding forms
     const double* gain_radii = nullptr;   // (n_forms)
     const double* values = nullptr;       // (n_forms, width)
     const double* value_radii = nullptr;  // (n_forms, width)
     int values_grid = 0;
 
-    // The map from the query, or the stream, that the scores are composed with last.
+    // The last map in the composition of the scores, applied to the query or to the stream.
     const Affine& scored_by() const { return is_relu ? query : forms; }
     int n_scores() const { return is_relu ? n_query : n_forms; }
-    // Whether the scores are one composition of the stream.
+    // Whether the scores are a single composition of the stream.
     bool has_one_weight() const { return is_relu != query.is_identity; }
-    // Which score a group of a plain layer passes on, or -1 for none.
+    // The score that a group of a plain layer passes on, or -1 if it passes on none.
     int passed_on(int group, int winner) const {
         return is_relu ? (winner == 1 ? group : -1) : starts[group] + winner;
     }
@@ -70,22 +74,23 @@ struct Network {
     int n_groups = 0;
     int dim_out = 0;
     int dim_stream = 0;  // the width of the stream before the first layer
-    int most_rows = 0;   // the most forms, streams or queries of any layer, padded
+    int most_rows = 0;   // the maximum number of forms, streams or queries of a layer, padded
     int most_groups = 1;
     int largest_group = 0;
     Layer* layers = nullptr;
     Affine readout;
 };
 
-// What a network is made from: integers and numbers, one after the other.
+// The input from which a network is made: integers and numbers, each in one array.
 //
 // Integers: n_layers, dim_stream; for each layer is_relu, residual, n_forms, n_groups, width, its
-// query and output as (n_in, n_out, is_identity), and, unless it is ReLU, starts, slots, n_read, the
-// entries of the query that each group reads (n_groups, n_read), -1 for none (nothing if all read
-// all of it, n_read = -1), whether forms coincide, and if they do the first ones; last the read-out.
-// Numbers: for each layer the query, unless it is ReLU the slopes (n_forms, n_read), offsets, gains
-// and values, each with its radii where forms coincide; the output; last the read-out. Of a map the
-// weights come first (none of an identity), then the biases.
+// query and output as (n_in, n_out, is_identity). Unless the layer is ReLU, these are followed by
+// starts, slots, n_read, the entries of the query that each group reads (n_groups, n_read) with -1
+// for no entry (nothing if all groups read all entries, n_read = -1), whether forms coincide, and
+// the first forms if they do. The readout comes last. Numbers: for each layer the query; unless the
+// layer is ReLU, the slopes (n_forms, n_read), offsets, gains and values, each with its radii if
+// forms coincide; then the output. The readout comes last. The weights of a map (absent for an
+// identity) precede its biases.
 struct Packed {
     const std::int64_t* integers;
     const double* numbers;
@@ -117,7 +122,7 @@ inline bool is_dense(const double* weight, std::size_t n) {
     return 2 * n_large > n;
 }
 
-// Note what the composition asks about the weights and biases of a map.
+// Record the properties of a map's weights and biases that compositions use.
 inline void describe(Affine& map, const double* weight, std::size_t n) {
     for (std::size_t i = 0; i < n; i++)
         map.is_tame = map.is_tame && (weight[i] == 0.0 || magnitude(weight[i]) >= 0x1p-100);
@@ -146,7 +151,8 @@ inline Affine read_affine(Packed& packed, Arena& arena, int n_in, int n_out, boo
     return map;
 }
 
-// Read the forms of a layer as a map from its query; group g reads the entries `reads[g]` of it.
+// Read the forms of a layer as a map of its query; group g reads the entries `reads[g]` of the
+// query.
 inline Affine read_forms(Packed& packed, Arena& arena, const Layer& layer) {
     Affine map;
     map.n_in = layer.n_query, map.n_out = layer.n_forms, map.stride = padded(layer.n_forms);
@@ -174,11 +180,12 @@ inline Affine read_forms(Packed& packed, Arena& arena, const Layer& layer) {
     return map;
 }
 
-// Whether floats prove that no two forms of a group are the same, whatever comes before.
+// Whether floats prove that no two forms of a group are equal, independently of the earlier layers.
 //
-// Forms (a_j W_q, <a_j, b_q> + c_j) that are the same have the same value of every functional v, here
-// one without any pattern. A sum of n products is off by at most 2 n u times the sum of their sizes,
-// and 2^-1000 for underflow. What overflows is no proof. `scratch` has room for 2 n_query + n_forms.
+// Equal forms (a_j W_q, <a_j, b_q> + c_j) have equal values under every functional v; v is chosen
+// here without any pattern. The error of a sum of n products is at most 2 n u times the sum of
+// their sizes, plus 2^-1000 for underflow. An overflow proves nothing. `scratch` has capacity for 2
+// n_query + n_forms numbers.
 inline bool are_distinct(const Layer& layer, double* scratch) {
     const auto v = [](int k) {
         const double x = (k + 1) * 0.6180339887498949;
@@ -212,7 +219,8 @@ inline bool are_distinct(const Layer& layer, double* scratch) {
             error = bound(error, 4.0 * gamma * sizes + (1.0 + slopes) * kTiny);
         }
         if (!(error < kInfinity)) return false;
-        // With an order of our own: some libraries have the usual one compiled, and we link none.
+        // This uses its own comparison: some C++ libraries compile the default one separately, and
+        // the core does not link to a C++ library.
         std::sort(values + first, values + end, [](double a, double b) { return a < b; });
         for (int j = first + 1; j < end; j++)
             if (!(values[j] - values[j - 1] > 2.0 * error)) return false;
@@ -220,7 +228,8 @@ inline bool are_distinct(const Layer& layer, double* scratch) {
     return true;
 }
 
-// For each unit the first with its weights and bias, or -1 less the first with the opposite ones.
+// For each unit, the first unit with its weights and bias, or -1 - k if k is the first unit with
+// the opposite ones.
 inline void find_repeated(const Affine& query, int* first, std::uint64_t* hashes) {
     const int n = query.n_out;
     const auto entry = [&](int j, int i) {
@@ -291,12 +300,12 @@ inline bool all_zero(const double* numbers, std::size_t n) {
     return true;
 }
 
-// Whether the stream after a layer is the winning form of each group, or 0.
+// Whether the stream after a layer consists of the winning form of each group, or 0.
 inline bool is_plain(const Layer& layer) {
     if (layer.residual || !layer.output.is_identity || layer.n_y != layer.n_groups) return false;
     if (layer.is_relu) return true;
     for (int g = 0; g < layer.n_groups; g++) {
-        // Winners are kept in bytes.
+        // Winners are stored in bytes.
         if (layer.slots[g] != g || layer.starts[g + 1] - layer.starts[g] > 127) return false;
     }
     for (int j = 0; j < layer.n_forms; j++) {
@@ -306,7 +315,7 @@ inline bool is_plain(const Layer& layer) {
     return all_zero(layer.values, n) && all_zero(layer.value_radii, n);
 }
 
-// In how many of their numbers, slopes and offset, the forms of a group differ.
+// The number of entries (slopes and offset) in which the forms of a group differ.
 inline int count_different(const Affine& forms, int first, int end) {
     int n_different = 0;
     for (int k = 0; k <= forms.n_in; k++) {
@@ -368,8 +377,8 @@ inline Layer read_layer(Packed& packed, Arena& arena) {
 
 }  // namespace detail
 
-// Lay a network out in an arena; without memory behind it, only add up what it needs.
-// If another thread sets `is_stopped`, it ends early, and the number of layers is -1.
+// Lay out a network in an arena; if the arena has no memory, only compute the size. If another thread
+// sets `is_stopped`, the function returns early, and the number of layers is -1.
 inline Network* read_network(Packed packed, Arena& arena,
                              const std::int32_t* is_stopped = nullptr) {
     Network* network = arena.take<Network>(1);

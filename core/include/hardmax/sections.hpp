@@ -1,23 +1,25 @@
-// How many cells some forms cut a polytope into, without making them.
+// The number of cells into which forms cut a polytope, without constructing the cells.
 //
-// Forms are added one by one. A form splits as many cells of those before it as these cut its section
-// into, the part of the polytope where it vanishes ([Zas75], deletion and restriction):
+// Forms are added one by one. A form splits as many of the existing cells as there are pieces into
+// which the earlier forms cut its section, the part of the polytope where the form vanishes
+// ([Zas75], deletion and restriction):
 //
 //     cells(P; g_1 .. g_m) = 1 + sum over i of cells(P with g_i = 0; g_1 .. g_(i-1)),
 //
-// if no two of the sections are the same. Sections are polytopes of a smaller dimension, with few
-// vertices, and those of points have one cell.
+// provided that no two of the sections are the same. Sections are polytopes of lower dimension with
+// few vertices, and a section that is a point has one cell.
 //
-// This is done where the forms are in general position and proven so by the filter: every form that cuts
-// the polytope has a sign, beyond its error, at every vertex of it and of every section. Then no section
-// passes through a vertex, the vertices of a section are where it meets edges, each on the facets
-// through its edge, and no two sections are the same. Where a sign stays open nothing is counted, and
-// the polytope is cut instead.
+// This is done only if the filter proves that the forms are in general position: every form that
+// cuts the polytope has a sign, beyond its error, at every vertex of the polytope and of every
+// section. Then no section passes through a vertex, the vertices of a section are its intersections
+// with edges, each on the facets through its edge, and no two sections are the same. If a sign is
+// undecided, nothing is counted, and the polytope is cut instead.
 //
-// Where cells are wanted by name, each is a word: its signs of the forms added so far, and of later
-// ones the signs at some vertex of its closure. Hence a form that is added has the right sign already
-// on cells that it does not split. Of one that it splits, the word names the part with that vertex;
-// the other part has the vertices of the section, which are in the closure of both.
+// If the cells are listed, each cell is a word: its signs of the forms added so far, and the signs
+// of later forms at some vertex of its closure. Hence a newly added form already has the right sign
+// on all cells that it does not split. If it splits a cell, the word of the cell names the part
+// with that vertex. The other part takes the signs at the vertices of the section, which are in the
+// closure of both.
 #pragma once
 #include "polytope.hpp"
 #include "units.hpp"
@@ -29,23 +31,24 @@ using Word = std::uint64_t;
 inline int bit_count(Word word) { return __builtin_popcountll(word); }
 inline int lowest_bit(Word word) { return __builtin_ctzll(word); }
 
-// A polytope, its sections, sections of these and so on, one above the other.
+// A polytope, its sections, their sections and so on, stored one above the other.
 template <int D>
 struct Sections {
     static constexpr int kRoom = 1024, kValues = 8192, kEdges = 4096;
     int n_forms, stride;
     double coefficient[D + 1][kWindow];
-    // A value at a vertex of radius rho is off by at most error + slopes rho.
+    // The error of a value at a vertex of radius rho is at most error + slopes rho.
     double error[kWindow], slopes[kWindow];
     double most_rho;
     Point<D> points[kRoom];
-    Word masks[kRoom];                // the facets that a vertex lies on
-    Word signs[kRoom];                // the forms that are positive there
+    Word masks[kRoom];                // the facets through each vertex
+    Word signs[kRoom];                // the forms that are positive at each vertex
     double values[kValues];           // (n_vertices, stride)
-    std::uint32_t edges[kEdges + 1];  // two vertices, 16 bits each
+    std::uint32_t edges[kEdges + 1];  // two vertices of 16 bits each
 };
 
-// The most forms whose cells are counted so: fewer than 2^14 in any case, which does not take long.
+// The maximum number of forms whose cells are counted in this way: fewer than 2^14 cells in all
+// cases, which keeps the time short.
 template <int D>
 constexpr int most_counted() {
     for (int m = 0;; m++) {
@@ -58,7 +61,8 @@ constexpr int most_counted() {
     }
 }
 
-// Take the forms of a window that are named by bits, for a polytope of n vertices; False: too many.
+// Load the forms of a window that are selected by bits, for a polytope of n vertices. Return false
+// if there are too many.
 template <int D>
 bool begin_sections(Sections<D>& s, const Window<D>& window, Word open, int n, const Reach& reach,
                     double scale) {
@@ -66,8 +70,8 @@ bool begin_sections(Sections<D>& s, const Window<D>& window, Word open, int n, c
     if (s.n_forms > most_counted<D>() || n > Sections<D>::kRoom ||
         n * s.stride > Sections<D>::kValues)
         return false;
-    // A vertex of a section is off by its radius from a point of the polytope, the hull of points that
-    // are off by theirs from those that `reach` bounds.
+    // A vertex of a section differs by at most its radius from a point of the polytope, which is
+    // the hull of points that differ by at most their radii from the points bounded by `reach`.
     const double size = reach.size + reach.rho + s.most_rho;
     for (int i = 0; i < s.stride; i++) {
         const int from = open != 0 ? lowest_bit(open) : 0;
@@ -87,7 +91,7 @@ bool begin_sections(Sections<D>& s, const Window<D>& window, Word open, int n, c
     return true;
 }
 
-// Evaluate the first forms at a vertex; say whether all of the named ones have a sign.
+// Evaluate the first forms at a vertex. Return whether all selected forms have a sign.
 template <int D>
 bool evaluate(Sections<D>& s, int v, Word named) {
     const Point<D>& point = s.points[v];
@@ -107,8 +111,9 @@ bool evaluate(Sections<D>& s, int v, Word named) {
     return (named & ~(positive.bits() | negative.bits())) == 0;
 }
 
-// Write the section of a polytope by a form above it; return how many vertices it has, or -1 if one is
-// not known well, has no sign of a named form, or finds no room.
+// Write the section of a polytope by a form above the polytope. Return the number of its vertices,
+// or -1 if a vertex is not known well or lacks a sign of a selected form, or if the capacity is
+// exceeded.
 template <int D>
 int write_section(Sections<D>& s, int end, const std::uint32_t* edges, int n_edges, int form,
                   Word named) {
@@ -132,9 +137,9 @@ int write_section(Sections<D>& s, int end, const std::uint32_t* edges, int n_edg
     return v - end;
 }
 
-// Write the edges of a polytope of dimension k after others; return how many there are then, or -1: no
-// room. Two vertices span an edge if they share k - 1 facets at least, and one of them lies on k only,
-// or no third vertex lies on all that they share.
+// Append the edges of a polytope of dimension k. Return the new number of edges, or -1 if the
+// capacity is exceeded. Two vertices span an edge if they share at least k - 1 facets, and either
+// one of them lies on only k facets, or no third vertex lies on all facets that they share.
 template <int D>
 int write_edges(Sections<D>& s, int start, int n, int k, int n_edges) {
     for (int u = start; u < start + n; u++) {
@@ -161,7 +166,7 @@ int write_edges(Sections<D>& s, int start, int n, int k, int n_edges) {
     return n_edges;
 }
 
-// Of some forms those that have both signs at vertices.
+// The forms, out of those given, that have both signs at vertices.
 template <int D>
 Word with_both_signs(const Sections<D>& s, int start, int n, Word forms) {
     Word every = ~Word{0}, some = 0;
@@ -169,8 +174,8 @@ Word with_both_signs(const Sections<D>& s, int start, int n, Word forms) {
     return forms & some & ~every;
 }
 
-// How many cells the open forms, which have both signs on a polytope of dimension k, cut it into; -1
-// if that is not found.
+// The number of cells into which the open forms, which have both signs on a polytope of dimension
+// k, cut it; -1 if the number cannot be determined.
 template <int D>
 std::int64_t count_parts(Sections<D>& s, int start, int n, int k, Word open, int n_edges) {
     Word later = open & (open - 1);
@@ -193,7 +198,7 @@ std::int64_t count_parts(Sections<D>& s, int start, int n, int k, Word open, int
     return total;
 }
 
-// Evaluate all forms at the first n vertices; say whether they have signs.
+// Evaluate all forms at the first n vertices. Return whether all of them have signs.
 template <int D>
 bool evaluate_all(Sections<D>& s, int n) {
     for (int v = 0; v < n; v++)
@@ -201,25 +206,26 @@ bool evaluate_all(Sections<D>& s, int n) {
     return true;
 }
 
-// How many cells all forms cut the polytope of the first n vertices into; -1 if that is not found.
+// The number of cells into which all forms cut the polytope of the first n vertices; -1 if the
+// number cannot be determined.
 template <int D>
 std::int64_t count_all(Sections<D>& s, int n) {
     if (!evaluate_all(s, n)) return -1;
     return count_parts(s, 0, n, D, with_both_signs(s, 0, n, low_bits(s.n_forms)), 0);
 }
 
-// The most forms whose cells are listed, and the most cells they can make: each is looked up among
-// those before it.
+// The maximum number of forms whose cells are listed, and the maximum number of these cells: each
+// cell is looked up among the earlier ones.
 constexpr int kMostListed = 8, kMostParts = 1 << kMostListed;
 
-// List the cells that the open forms cut a polytope of dimension k into, which vanishes on none of the
-// named forms; return how many, or -1 if that is not found.
+// List the cells into which the open forms cut a polytope of dimension k on which none of the
+// selected forms vanishes. Return their number, or -1 if it cannot be determined.
 template <int D>
 int list_parts(Sections<D>& s, int start, int n, int k, Word open, Word named, int n_edges,
                Word* parts) {
     parts[0] = s.signs[start];
     if (open == 0) return 1;
-    // The first form needs no section: some vertex lies on its other side.
+    // The first form needs no section, because some vertex lies on its other side.
     const Word first = open & (~open + 1);
     int v = start + 1;
     while (((s.signs[v] ^ parts[0]) & first) == 0) v++;
@@ -252,8 +258,9 @@ int list_parts(Sections<D>& s, int start, int n, int k, Word open, Word named, i
     return n_parts;
 }
 
-// List the cells that all forms cut the polytope of the first n vertices into, as the forms that are
-// positive there; return how many, or -1 if that is not found. There is room for kMostParts.
+// List the cells into which all forms cut the polytope of the first n vertices, each as the set of
+// forms that are positive there. Return their number, or -1 if it cannot be determined. There is
+// capacity for kMostParts cells.
 template <int D>
 int list_all(Sections<D>& s, int n, Word* parts) {
     if (!evaluate_all(s, n)) return -1;

@@ -1,12 +1,13 @@
-// ReLU units on a cell: which are on, which are off, and which the cell is split by.
+// ReLU units on a cell: the units that are on, the units that are off, and the units that split the
+// cell.
 //
-// The signs of open units at a vertex are bits, kept with the vertex: the parts of a cell have its
-// vertices, and only where a cut makes new ones are forms evaluated, those of all open units at once.
-// Whether a unit splits a part is then a question about a few words. A bit is set only where the
-// filter proves the sign; where neither bit is, `sign_at` is asked.
+// The signs of open units at a vertex are bits stored with the vertex. The parts of a cell inherit
+// its vertices, and only at new vertices of a cut are forms evaluated, for all open units at once.
+// Whether a unit splits a part then depends on a few words only. A bit is set only if the filter
+// proves the sign; if neither bit is set, `sign_at` decides.
 //
-// A cell is anything with `n` vertices: coordinates x(i, k), a radius rho(i), whether it is_far(i),
-// then with a direction d(i, k) and its radius far_rho(i).
+// A cell is any type with `n` vertices: coordinates x(i, k), a radius rho(i), and is_far(i); if
+// is_far(i), also a direction d(i, k) with radius far_rho(i).
 #pragma once
 #include "signs.hpp"
 
@@ -14,7 +15,7 @@ namespace hardmax {
 
 namespace detail {
 
-// What the radius of a form is multiplied by to bound its error at a vertex.
+// The factor by which the radius of a form is multiplied to bound its error at a vertex.
 template <int D>
 double radius_factor(const Reach& reach, double scale) {
     return D * reach.size / scale + 1.0 + D * reach.rho / scale;
@@ -62,8 +63,8 @@ void analyse_units(const Layer& layer, Frame<Cell::dim>& frame, double scale, co
                     high = choose(value < -error, high, all(kBeyond));
                     continue;
                 }
-                // Such forms have one sign on a cell if they have it at all its other vertices. On a
-                // line the origin is an end, where a form that vanishes ties.
+                // Such forms have one sign on a cell if they have this sign at all its other
+                // vertices. On a line, the origin is an end, and a form that vanishes there ties.
                 if (D > 1 && is_special && frame.is_homogeneous && detail::is_origin(cell, v))
                     continue;
                 Lanes value = a[0] * all(cell.x(v, 0));
@@ -72,7 +73,7 @@ void analyse_units(const Layer& layer, Frame<Cell::dim>& frame, double scale, co
                 low = value < low ? value : low;
                 high = value > high ? value : high;
             }
-            // Infinite where a product overflows.
+            // Infinite if a product overflows.
             const Lanes error =
                 (radius * factor + slopes * rho + kappa * (slopes * size + absolute(c))) * up +
                 tiny;
@@ -89,7 +90,7 @@ void analyse_units(const Layer& layer, Frame<Cell::dim>& frame, double scale, co
     counts.n_filtered += std::int64_t(cell.n) * (layer.n_groups - n_pending);
 }
 
-// Take the forms of a window of pending units.
+// Load the forms of a window of pending units.
 template <int D>
 void load_window(Frame<D>& frame, int index, double scale) {
     Window<D>& window = frame.window;
@@ -115,8 +116,8 @@ Form<D> form_of(const Window<D>& window, int i) {
     return form;
 }
 
-// The signs of a window's forms, from one of them on, at a point known up to rho: with the form's
-// radii r_a and r_c the value exceeds
+// The signs of a window's forms, from one of them on, at a point known up to rho. A sign is proven
+// if, with the radii r_a and r_c of the form, the absolute value exceeds
 //
 //     kappa sum |terms| + r_a |x|_1 + r_c + (|a|_1 + D r_a) rho.
 template <int D>
@@ -144,7 +145,7 @@ Marks marks_at(const Window<D>& window, int from, const double (&x)[D], double r
     return {positive.bits(), negative.bits()};
 }
 
-// Likewise towards infinity, in a direction known up to rho.
+// The same towards infinity, in a direction known up to rho.
 template <int D>
 Marks far_marks_at(const Window<D>& window, int from, const double (&d)[D], double rho) {
     LaneMask positive, negative;
