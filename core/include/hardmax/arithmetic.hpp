@@ -1,20 +1,21 @@
 // Exact arithmetic on float64: error-free sums and products, expansions, numbers of two floats.
 //
-// Notation: u = 2^-53, eta = 2^-1074 (the smallest positive float64), fl(x) the float64 nearest to x
-// (ties to even). "On the grid 2^k" means: an integer multiple of 2^k. Every float64 is on the grid
-// eta. What is said below holds for finite results; an overflow shows as an infinity or NaN in the
-// result, never as a wrong finite number, because an infinity or a NaN that enters a sum stays.
+// Notation: u = 2^-53, eta = 2^-1074 (the smallest positive float64), fl(x) is the float64 nearest
+// to x (ties to even). "On the grid 2^k" means: an integer multiple of 2^k. Every float64 is on the
+// grid eta. The statements below hold for finite results. An overflow appears as an infinity or NaN
+// in the result, never as a wrong finite number, because an infinity or NaN that enters a sum
+// persists.
 //
-// Three facts carry everything, underflow included:
+// All proofs below rest on three facts, which include underflow:
 //
-// (S) A sum or difference of two float64 is on the grid eta. So it is rounded only where it is not
-//     subnormal: fl(a + b) = (a + b)(1 + d), |d| <= u, always. Sums do not underflow.
-// (P) fl(a b) = a b (1 + d) + e with |d| <= u, |e| <= eta / 2, and d e = 0; and e = 0 where a b is on
+// (S) The sum or difference of two float64 numbers is on the grid eta. Hence it is rounded only if it
+//     is not subnormal: fl(a + b) = (a + b)(1 + d), |d| <= u, always. Sums do not underflow.
+// (P) fl(a b) = a b (1 + d) + e with |d| <= u, |e| <= eta / 2, and d e = 0; and e = 0 if a b is on
 //     the grid eta.
-// (F) If x = fl(y), then y - x is on the grid of y, and |y - x| <= u |y| where y is on the grid eta.
+// (F) If x = fl(y), then y - x is on the grid of y, and |y - x| <= u |y| if y is on the grid eta.
 //
-// References: [Shewchuk97] for expansions (theorem numbers below are his); [ORO05] for sums of
-// products in twice the precision; [JMP17] for the operations on numbers of two floats.
+// References: [Shewchuk97] for expansions (the theorem numbers below refer to this paper); [ORO05]
+// for sums of products in twice the precision; [JMP17] for the operations on numbers of two floats.
 #ifndef HARDMAX_ARITHMETIC_HPP
 #define HARDMAX_ARITHMETIC_HPP
 
@@ -22,7 +23,7 @@
 
 namespace hardmax {
 
-// A number h + l of two floats. It is *normal* if h = fl(h + l); then |l| <= u |h|.
+// A number h + l represented by two floats. It is *normal* if h = fl(h + l); then |l| <= u |h|.
 struct Doubled {
     double high;
     double low;
@@ -30,8 +31,8 @@ struct Doubled {
 
 // --- Sums and products without error -------------------------------------------------------------
 
-// The rounded sum and its rounding error: high + low = a + b exactly (Knuth; theorem 7).
-// Holds for all a and b whose sum does not overflow: by (S), underflow does no harm.
+// The rounded sum and its rounding error: high + low = a + b exactly (Knuth; theorem 7). Holds for
+// all a and b whose sum does not overflow; by (S), underflow does not matter.
 HM_FUNCTION Doubled two_sum(double a, double b) {
     const double total = a + b;
     const double b_in_total = total - a;
@@ -44,9 +45,9 @@ HM_FUNCTION Doubled fast_two_sum(double a, double b) {
     return {total, b - (total - a)};
 }
 
-// Two halves of a: |high| has at most 26 bits, |low| too, and high + low = a (Veltkamp; theorem 17).
-// Needs |a| < 2^996, so that the product with 2^27 + 1 stays finite. Underflow does no harm: the
-// product with an integer is on the grid of a, and so are both halves.
+// Two halves of a: |high| and |low| each have at most 26 bits, and high + low = a (Veltkamp;
+// theorem 17). Requires |a| < 2^996, so that the product with 2^27 + 1 stays finite. Underflow does
+// not matter: the product with an integer is on the grid of a, and so are both halves.
 HM_FUNCTION Doubled halves(double a) {
     const double scaled = (0x1p27 + 1.0) * a;
     const double high = scaled - (scaled - a);
@@ -84,19 +85,20 @@ HM_FUNCTION Doubled two_product_by_halves(double a, double b) {
 #if HM_HAS_FMA
 // The same by one fused operation, which rounds a b - high once.
 //
-// If |a b| < 2^1023 and p + q >= -1074 then high + low = a b exactly: a b - high is on the grid
-// 2^(p+q), at most u |a b|, and a b has at most 106 bits. In any case |high + low - a b| <= eta / 2.
+// If |a b| < 2^1023 and p + q >= -1074, then high + low = a b exactly: a b - high is on the grid
+// 2^(p+q) and at most u |a b|, and a b has at most 106 bits. In any case, |high + low - a b| <= eta
+// / 2.
 HM_FUNCTION Doubled two_product_by_fma(double a, double b) {
     const double product = a * b;
     return {product, HM_FMA(a, b, -product)};
 }
 #endif
 
-// The rounded product and its rounding error, by what is fastest on the target.
+// The rounded product and its rounding error, by the fastest method of the target.
 //
-// Under the conditions of `two_product_by_halves` with p + q >= -1074 the result is the same on
-// every target. Off these conditions it is not: there it may enter a bound (with its 2^-1073), but
-// never a number that is returned.
+// Under the conditions of `two_product_by_halves` with p + q >= -1074, the result is the same on
+// every target. If the conditions do not hold, it may differ; the result may then enter a bound
+// (with its 2^-1073), but never a returned number.
 HM_FUNCTION Doubled two_product(double a, double b) {
 #if HM_HAS_FMA
     return two_product_by_fma(a, b);
@@ -107,13 +109,13 @@ HM_FUNCTION Doubled two_product(double a, double b) {
 
 // --- Expansions ----------------------------------------------------------------------------------
 //
-// A list of float64 numbers of increasing magnitude, none zero, non-overlapping (the bits of one lie
-// wholly below the bits of the next), that stands for its exact sum. Its sign is that of its last
-// entry. An expansion on the grid 2^k has at most one entry for each bit. By (S) nothing here can
-// underflow.
+// An expansion is a list of nonzero, non-overlapping float64 numbers of increasing magnitude (the
+// bits of one number lie wholly below those of the next) that represents its exact sum. Its sign is
+// the sign of its last entry. An expansion on the grid 2^k has at most one entry per bit. By (S),
+// no operation here can underflow.
 
-// Add a number in place and return the new length; there must be room for length + 1 entries.
-// The result is an expansion again (theorem 10; leaving out zeros does not spoil it).
+// Add a number in place and return the new length; requires capacity for length + 1 entries. The
+// result is again an expansion (theorem 10; omitting zeros preserves this).
 HM_FUNCTION int64_t grow(double* entries, int64_t length, double number) {
     double carry = number;
     int64_t kept = 0;
@@ -126,14 +128,14 @@ HM_FUNCTION int64_t grow(double* entries, int64_t length, double number) {
     return kept;
 }
 
-// Add a b, exactly under the conditions of `two_product`; room for length + 2 entries.
+// Add a b, exactly under the conditions of `two_product`; requires capacity for length + 2 entries.
 HM_FUNCTION int64_t grow_by_product(double* entries, int64_t length, double a, double b) {
     const Doubled product = two_product(a, b);
     if (product.low != 0.0) length = grow(entries, length, product.low);
     return grow(entries, length, product.high);
 }
 
-// Rewrite an expansion in place with few entries of many bits; return the new length (theorem 23).
+// Rewrite an expansion in place with few entries of many bits. Return the new length (theorem 23).
 HM_FUNCTION int64_t compress(double* entries, int64_t length) {
     if (length == 0) return 0;
     double carry = entries[length - 1];
@@ -159,7 +161,8 @@ HM_FUNCTION int64_t compress(double* entries, int64_t length) {
 
 HM_FUNCTION int32_t sign(double number) { return (number > 0.0) - (number < 0.0); }
 
-// The sign of an expansion: the entries below the last one sum to less than it.
+// The sign of an expansion: the sum of all other entries is smaller in magnitude than the last
+// entry.
 HM_FUNCTION int32_t sign(const double* entries, int64_t length) {
     return length == 0 ? 0 : sign(entries[length - 1]);
 }
@@ -204,12 +207,12 @@ HM_FUNCTION Doubled normalised(Doubled x) { return two_sum(x.high, x.low); }
 
 // Add w x to a running sum that is *not* kept normal: one term of b + sum_j w_j x_j.
 //
-// Start from {b, 0}, add n terms, then call `normalised`. With S = |b| + sum_j |w_j h_j| the result
-// errs by at most kappa S + (n + 1) 2^-1072, kappa = 2 (n + 4)^2 u^2: the sum of the high parts and
-// products keeps every error, w h = p + t and high + p = high' + s; the floats t + w l + s added up
-// beside it have absolute values whose sum is below (n + 2) (1 + gamma_n) u S, and each is rounded at
-// most n + 3 times ([ORO05], algorithm 5.3 and proposition 5.5). Each term adds at most 2^-1073 for
-// t and eta / 2 for w l.
+// Start from {b, 0}, add n terms, then call `normalised`. With S = |b| + sum_j |w_j h_j|, the error
+// of the result is at most kappa S + (n + 1) 2^-1072, where kappa = 2 (n + 4)^2 u^2. Proof: the sum
+// of the high parts and products keeps every error, w h = p + t and high + p = high' + s. The
+// floats t + w l + s that are added up separately have absolute values whose sum is below (n + 2)
+// (1 + gamma_n) u S, and each is rounded at most n + 3 times ([ORO05], algorithm 5.3 and
+// proposition 5.5). Each term adds at most 2^-1073 for t and eta / 2 for w l.
 HM_FUNCTION Doubled add_term(Doubled sum, double w, Doubled x) {
     const Doubled product = two_product(w, x.high);
     const Doubled total = two_sum(sum.high, product.high);

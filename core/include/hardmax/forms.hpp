@@ -1,30 +1,33 @@
 // Affine forms in D variables with radii, and their composition.
 //
-// With the scale X >= 1 of the domain, a power of two no less than any coordinate, the radius e of
-// a form (a, c) means |a_k* - a_k| <= e / X and |c* - c| <= e, where the star is the form composed
-// exactly. With mu_j = max(X max_k |a_jk|, |c_j|), a composition z_i = sum_j w_ij h_j + b_i of n
-// forms has the radius
+// Let X >= 1 be the scale of the domain, a power of two that is at least every coordinate. The
+// radius e of a form (a, c) means |a_k* - a_k| <= e / X and |c* - c| <= e, where the star denotes
+// the form composed exactly. With mu_j = max(X max_k |a_jk|, |c_j|), a composition z_i = sum_j w_ij
+// h_j + b_i of n forms has the radius
 //
 //     e_i = (1 + kappa) (sum_j |w_ij| (e_j + kappa mu_j) + kappa |b_i|) + X T,
 //
-// where kappa bounds the relative rounding of a sum (`kappa_of`), and T all underflow in one number;
-// X T / X pays for that of a slope ([Higham02], section 3.1, all coefficients measured together).
-// Where a stream lies on a grid 2^q Z without error, weights on 2^p Z, and sum_j |w_ij| mu_j + |b_i|
-// <= 2^(53 + g) on the common grid 2^g for all i, nothing is rounded and all radii are 0.
+// where kappa bounds the relative rounding error of a sum (`kappa_of`), and T bounds the total
+// underflow in one number; X T / X covers the underflow in a slope ([Higham02], section 3.1, with
+// all coefficients measured together). If a stream lies exactly on a grid 2^q Z, the weights lie on
+// 2^p Z, and sum_j |w_ij| mu_j + |b_i| <= 2^(53 + g) on the common grid 2^g for all i, then nothing
+// is rounded and all radii are 0.
 #pragma once
 #include "arithmetic.hpp"
 #include "network.hpp"
 
 namespace hardmax {
 
-// Forms side by side: coefficient k of form i is coefficient[k][i], the offset is the last one.
+// Forms stored side by side: coefficient k of form i is coefficient[k][i]; the last coefficient is
+// the offset.
 template <int D>
 struct Forms {
     double* coefficient[D + 1];
     double* radius;
 };
 
-// One form a_1 x_1 + ... + c, with radii of its slopes, each of them, and of its offset; none: exact.
+// One form a_1 x_1 + ... + c, with a radius of each slope and a radius of the offset; without
+// radii, it is exact.
 template <int D>
 struct Form {
     double a[D], c;
@@ -62,13 +65,13 @@ Forms<D> take_forms(Arena& arena, int n) {
     return forms;
 }
 
-// Whether all radii vanish, and a grid on which every form of radius 0 lies.
+// Whether all radii are zero, and a grid that contains every form of radius 0.
 struct Exactness {
     bool is_exact = false;
     int grid = 0;
 };
 
-// How large a form is, its slopes weighed by the scale.
+// The size of a form, with its slopes multiplied by the scale.
 template <int D>
 double size_of(const Forms<D>& forms, int i, double scale) {
     double size = magnitude(forms.coefficient[0][i]);
@@ -83,7 +86,7 @@ void copy_forms(const Forms<D>& from, const Forms<D>& to, int n) {
     for (int i = 0; i < n; i++) to.radius[i] = from.radius[i];
 }
 
-// The forms that take part in a composition, gathered: which rows of the weights they meet, their
+// The terms of a composition, gathered: the rows of the weights that multiply them, their
 // coefficients, and their shares of the radii.
 template <int D>
 struct Terms {
@@ -95,7 +98,7 @@ struct Terms {
     int row_of(int r) const { return row[r]; }
 };
 
-// Likewise where the forms lie, all n of them, or those that are listed: form i meets row i.
+// The same without gathering, for all n forms or for those listed: form i is multiplied by row i.
 template <int D>
 struct TermsInPlace {
     int n;
@@ -125,7 +128,7 @@ Terms<D> take_terms(Arena& arena, int n) {
 
 namespace detail {
 
-// Sums of products for a few forms side by side: their coefficients, and their radii.
+// Sums of products for several forms side by side: their coefficients and radii.
 template <int D, int Chunk>
 struct Sums {
     Lanes coefficient[D + 1][Chunk], radius[Chunk];
@@ -182,10 +185,10 @@ struct Sums {
     }
 };
 
-// Do something for all forms, a few side by side: `of(sums, i)` for those from i on.
+// Call `of(sums, i)` for all forms, several side by side; the call handles the forms from i on.
 template <int D, class Of>
 void for_all_forms(int stride, const Of& of) {
-    // Two lanes at a time share the factors; more would not fit into registers.
+    // Two lanes at a time share the factors; more lanes would not fit into registers.
     constexpr int chunk = D <= 3 ? 2 : 1;
     int i = 0;
     for (; i + chunk * kLanes <= stride; i += chunk * kLanes) of(Sums<D, chunk>(), i);
@@ -195,7 +198,8 @@ void for_all_forms(int stride, const Of& of) {
 }  // namespace detail
 
 // Add sum_r factor[r] weight[row[r]][i] to each coefficient of form i, and sum_r share[r]
-// |weight[row[r]][i]| to its radius. Sums ascend in runs of kRun, and runs ascend.
+// |weight[row[r]][i]| to its radius. Each sum is evaluated in ascending order in runs of kRun, and
+// so are the runs.
 template <int D>
 void add_products(const Terms<D>& terms, const double* weight, int stride, const Forms<D>& to) {
     detail::for_all_forms<D>(stride, [&](auto sums, int i) {
@@ -205,21 +209,22 @@ void add_products(const Terms<D>& terms, const double* weight, int stride, const
     });
 }
 
-// How forms are summed: whether all their radii vanish, whether each coefficient is then one product by
-// one, a copy (coordinates themselves come in), and how much a sum may be rounded.
+// The method of summation: whether all radii are zero; if so, whether each coefficient is a single
+// product by one, that is, a copy (when the terms are the coordinates themselves); and a bound on
+// the rounding error of a sum.
 struct Summing {
     bool is_exact, is_copy;
     double scale, kappa;
 
-    // What a form of some size adds to a radius, or where all are exact, to a bound on the sum. Not
-    // below 2^-900, so that none is lost in a product with a tame weight.
+    // The contribution of a form of some size to a radius or, if all forms are exact, to a bound on
+    // the sum. At least 2^-900, so that no contribution is lost in a product with a tame weight.
     template <class Number>
     Number share(Number radius, Number size) const {
         return is_exact ? size : radius + kappa * size + 0x1p-900;
     }
 };
 
-// Which coordinates forms are, up to their signs.
+// The coordinates that forms are equal to, up to sign.
 struct CoordinatesSeen {
     unsigned seen = 0;
     // Whether a form is a coordinate that was not seen before.
@@ -236,7 +241,7 @@ struct CoordinatesSeen {
     }
 };
 
-// The terms of a composition of n forms, one after the other; forms that are zero are left out.
+// The terms of a composition of n forms, one after the other; zero forms are omitted.
 template <int D>
 struct Gathering {
     Terms<D>& terms;
@@ -259,7 +264,7 @@ struct Gathering {
     }
 };
 
-// Write what forms add to a radius.
+// Write the contributions of forms to a radius.
 template <int D>
 void write_shares(const Forms<D>& h, int n, const Summing& summing, double* share) {
     for (int i = 0; i < n; i += kLanes) {

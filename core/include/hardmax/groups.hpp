@@ -1,21 +1,21 @@
-// Who can win in a group of forms on a cell.
+// The forms of a group that can win on a cell.
 //
-// A form is dropped only when one rival exceeds it at every vertex: then it does so everywhere. That
-// no vertex is won by a form says nothing, since it can win only inside. Where many forms are equal in
-// one point, each is the largest up to rounding there; they are looked at along directions: see
-// `cull_pencil`.
+// A form is dropped only if a single rival exceeds it at every vertex, because then the rival
+// exceeds it on the whole cell. A form that wins at no vertex is not dropped, because it may win in
+// the interior. If many forms are equal in one point, each of them is the largest there up to
+// rounding; such forms are compared along directions: see `cull_pencil`.
 #pragma once
 #include "units.hpp"
 
 namespace hardmax {
 
-// Scratch for groups: forms that compete, and bounds on their errors; with kLanes entries to spare.
+// Scratch for groups: the competing forms and bounds on their errors, with kLanes spare entries.
 struct Contest {
-    int* form;          // the forms that compete
+    int* form;          // the competing forms
     double* error;      // at finite vertices
     double* far_error;  // along directions
     double* slopes;     // the sums of their absolute slopes
-    int* listed;        // numbers of forms, in any order
+    int* listed;        // indices of forms, in any order
     bool* is_kept;
 };
 
@@ -40,8 +40,8 @@ Bounds<Cell::dim> box_around(const Cell& cell) {
     return box;
 }
 
-// Which of a few competing forms, from number m on, a leader certainly exceeds in a box around points of
-// radius rho; a bit for each. The errors are those on a cell that has the points.
+// The forms, among a few from number m on, that a leader certainly exceeds in a box around points
+// of radius rho; one bit per form. The errors are those on a cell that contains the points.
 struct Leader {
     int form;
     double error, slopes;
@@ -59,7 +59,8 @@ std::uint64_t exceeded_in(const Bounds<D>& box, double rho, const Forms<D>& form
         value += k < D ? gap * all(box.middle[k]) : gap;
         if (k < D) rise += absolute(gap) * all(box.half[k]);
     }
-    // Twice the errors of both forms, kKappa times their sizes among them, pay for what is rounded.
+    // Twice the errors of both forms, which include kKappa times their sizes, cover the rounding
+    // errors.
     const Lanes error = load(contest.error + m) + all(leader.error),
                 slopes = load(contest.slopes + m) + all(leader.slopes);
     LaneMask mask;
@@ -67,8 +68,8 @@ std::uint64_t exceeded_in(const Bounds<D>& box, double rho, const Forms<D>& form
     return mask.bits() & low_bits(least(count - m, kLanes));
 }
 
-// Which of a few competing forms, from number m on, one form certainly exceeds at all vertices where
-// not all forms vanish, of which `known` may tell; a bit for each.
+// The forms, among a few from number m on, that one form certainly exceeds at all vertices where
+// not all forms vanish (`known` may identify these vertices); one bit per form.
 template <class Cell, class Known>
 std::uint64_t exceeded(const Forms<Cell::dim>& forms, int leader, const Contest& contest, int m,
                        int count, const Cell& cell, const Known& known, double error,
@@ -81,7 +82,8 @@ std::uint64_t exceeded(const Forms<Cell::dim>& forms, int leader, const Contest&
         const double* row = forms.coefficient[k];
         gap[k] = all(row[leader]) - Lanes{row[form[0]], row[form[1]], row[form[2]], row[form[3]]};
     }
-    // The differences round; the errors of both forms, kKappa times their sizes, pay for that.
+    // The differences are rounded. The errors of both forms, which include kKappa times their
+    // sizes, cover this.
     const Lanes bound = (load(contest.error + m) + all(error)) * all(kUp);
     LaneBits is_exceeded = LaneBits{} - 1;
     for (int i = 0; i < cell.n; i++) {
@@ -98,10 +100,10 @@ std::uint64_t exceeded(const Forms<Cell::dim>& forms, int leader, const Contest&
     return mask.bits() & low_bits(least(count - m, kLanes));
 }
 
-// Keep the competing forms that no single rival exceeds at all vertices; return how many.
+// Keep the competing forms that no single rival exceeds at all vertices. Return their number.
 //
-// Rivals tried are the winners at the middle and at each vertex, as rounded values have it; which
-// rivals are tried changes only how much is dropped here.
+// The rivals tried are the winners at the middle and at each vertex according to rounded values.
+// The choice of rivals affects only how many forms are dropped.
 template <class Cell, class Known>
 int cull(const Forms<Cell::dim>& forms, double scale, const Cell& cell, const Reach& reach,
          const Known& known, int count, Contest& contest, SignCounts& counts) {
@@ -120,14 +122,14 @@ int cull(const Forms<Cell::dim>& forms, double scale, const Cell& cell, const Re
         contest.error[m] = error * kUp + kTiny;
         contest.slopes[m] = slopes;
     }
-    // Along directions; in space `cull_pencil` asks for them, too.
+    // Along directions; in space, `cull_pencil` needs them, too.
     for (int m = 0; (D > 2 || reach.has_far) && m < count; m++) {
         const double radius = D * forms.radius[contest.form[m]] / scale,
                      far_error = contest.slopes[m] * (kKappa + reach.far_rho) +
                                  radius * (1.0 + reach.far_rho);
         contest.far_error[m] = far_error * kUp + kTiny;
     }
-    // Drop the forms that a leader exceeds, of which a function tells four at a time.
+    // Drop the forms that a leader exceeds; the function tests four forms at a time.
     const auto drop = [&](int leader, auto is_exceeded_from) {
         int n_kept = 0;
         for (int first = 0; first < count; first += kLanes) {
@@ -167,7 +169,7 @@ int cull(const Forms<Cell::dim>& forms, double scale, const Cell& cell, const Re
         if (!is_new) continue;
         if (n_tried < most_tried) tried[n_tried++] = leader;
         const double error = contest.error[top], far_error = contest.far_error[top];
-        // In space a cell has many vertices: a box around them settles most of many forms.
+        // In space, a cell has many vertices, and a box around them decides most of many forms.
         if (D > 2 && v < 0 && count >= 2 * kLanes && !reach.has_far) {
             const Bounds<D> box = box_around(cell);
             const Leader in_middle{leader, error, contest.slopes[top]};
@@ -181,12 +183,12 @@ int cull(const Forms<Cell::dim>& forms, double scale, const Cell& cell, const Re
     return count;
 }
 
-constexpr int kDivideFrom = 24;      // measured: how many forms are looked at along directions
-constexpr int kDividedPerForm = 64;  // how often each, on average at most
+constexpr int kDivideFrom = 24;      // measured: number of forms from which on directions are tried
+constexpr int kDividedPerForm = 64;  // maximum average number of tests per form
 
-// Keep those of the first `count` forms listed that along some direction of a box no leader certainly
-// exceeds: in the box, or in parts of it. Forms are looked at as often as allowed; return how often
-// they still may be.
+// Of the first `count` listed forms, keep those that no leader certainly exceeds along some
+// direction of a box, tested in the box or in parts of it. At most `allowed` tests are made. Return
+// the number of tests left.
 template <int D>
 std::int64_t keep_leaders(const Forms<D>& forms, const Contest& contest, const Bounds<D>& box,
                           int count, std::int64_t allowed) {
@@ -201,7 +203,7 @@ std::int64_t keep_leaders(const Forms<D>& forms, const Contest& contest, const B
     const int leader = contest.form[top];
     contest.is_kept[top] = true;
     const double* error = contest.far_error;
-    // Those that are left come first in the list, which keeps its entries.
+    // The remaining forms are moved to the front of the list, which keeps its entries.
     int n_left = 0, n_new = 0;
     for (int p = 0; p < count; p += kLanes) {
         int m[kLanes], form[kLanes];
@@ -217,8 +219,8 @@ std::int64_t keep_leaders(const Forms<D>& forms, const Contest& contest, const B
             value += gap * all(box.middle[k]);
             rise += absolute(gap) * all(box.half[k]);
         }
-        // Twice the errors of both forms, kKappa times their slopes among them, pay for what is
-        // rounded here; the box itself is not.
+        // Twice the errors of both forms, which include kKappa times their slopes, cover the
+        // rounding errors of this computation; the box itself is exact.
         const Lanes own = {error[m[0]], error[m[1]], error[m[2]], error[m[3]]};
         LaneMask mask;
         mask.add(value - rise > all(2.0 * kUp) * (own + all(error[top])), 0);
@@ -247,12 +249,13 @@ std::int64_t keep_leaders(const Forms<D>& forms, const Contest& contest, const B
     return keep_leaders(forms, contest, upper, n_left, rest + allowed - allowed / 2);
 }
 
-// Keep the competing forms that may be the largest along some direction; return how many. All
-// differences of the forms are combinations of D affine functions.
+// Keep the competing forms that may be the largest along some direction. Return their number. All
+// differences of the forms must be combinations of D affine functions.
 //
-// If a form is exceeded along each direction, the differences from those that exceed it span all
-// slopes. So the D functions vanish in one point, and all differences do; along a ray from there these
-// have the signs that they have along its direction. The form is exceeded everywhere but in that point.
+// Proof: if a form is exceeded along each direction, its differences from the forms that exceed it
+// span all slopes. Hence the D functions vanish in one point, and so do all differences. Along a
+// ray from this point, the differences have the same signs as along the ray's direction. Therefore
+// the form is exceeded everywhere except in that point.
 template <int D>
 int cull_pencil(const Forms<D>& forms, int count, const Contest& contest) {
     for (int m = 0; m < count; m++) contest.listed[m] = m, contest.is_kept[m] = false;
@@ -268,7 +271,8 @@ int cull_pencil(const Forms<D>& forms, int count, const Contest& contest) {
         box.half[side / 2] = 0.0;
         box.middle[side / 2] = side % 2 == 0 ? -1.0 : 1.0;
         keep_leaders(forms, contest, box, count, allowed / (2 * D));
-        // Where about all forms win on the first two of 2 D sides, others are looked for in vain.
+        // If almost all forms win on the first two of 2 D sides, testing the others is unlikely to
+        // drop any.
         if (side == 1 && D * count_kept() > count) return count;
     }
     int n_kept = 0;
@@ -279,21 +283,21 @@ int cull_pencil(const Forms<D>& forms, int count, const Contest& contest) {
     return n_kept;
 }
 
-// Note who wins in the middle of a cell, up to rounding: typical winners on it. A margin keeps them
-// the same where the middle lies on a wall.
+// Record the winners in the middle of a cell, up to rounding, as its typical winners. A margin
+// keeps them the same if the middle lies on a wall.
 template <class Cell>
 void note_typical(const Layer& layer, Frame<Cell::dim>& frame, double scale, const Cell& cell) {
     constexpr int D = Cell::dim;
     double middle[D] = {};
     for (int i = 0; i < cell.n; i++) {
-        // Towards infinity, a step along the direction.
+        // Towards infinity, take a step along the direction.
         for (int k = 0; k < D; k++)
             middle[k] +=
                 (cell.has_far() ? cell.x(i, k) + scale * cell.d(i, k) : cell.x(i, k)) / cell.n;
     }
     const double margin = 0x1p-30 * scale;
     const Forms<D>& forms = frame.scores;
-    // Whether the form `plus`, less the form `minus` if there is one, is certainly positive there.
+    // Whether the form `plus`, minus the form `minus` if given, is certainly positive there.
     const auto is_positive = [&](int plus, int minus) {
         double value = 0.0, slopes = 0.0;
         for (int k = 0; k < D; k++) {
@@ -319,7 +323,7 @@ void note_typical(const Layer& layer, Frame<Cell::dim>& frame, double scale, con
     }
 }
 
-// What is known about all forms of a layer: without offsets they vanish in the origin.
+// Property of all forms of a layer: without offsets, they vanish at the origin.
 struct Homogeneous {
     bool is_homogeneous;
     template <class Cell>
@@ -328,7 +332,7 @@ struct Homogeneous {
     }
 };
 
-// Find the groups of a layer that have one winner on a whole cell; list the others.
+// Find the groups of a layer that have a single winner on a whole cell; list the others.
 template <class Cell>
 void analyse_groups(const Layer& layer, Frame<Cell::dim>& frame, double scale, const Cell& cell,
                     Contest& contest, SignCounts& counts) {
@@ -343,7 +347,7 @@ void analyse_groups(const Layer& layer, Frame<Cell::dim>& frame, double scale, c
         for (int j = first; j < layer.starts[g + 1]; j++)
             if (layer.first[j] == j) contest.form[count++] = j;
         if (count > 1) count = cull(frame.scores, scale, cell, reach, known, count, contest, counts);
-        // In the plane many forms are walked: see `walks.hpp`.
+        // In the plane, large groups are split by walking: see `walks.hpp`.
         if (D > 2 && count >= kDivideFrom && (is_linear || layer.n_different[g] <= D))
             count = cull_pencil(frame.scores, count, contest);
         for (int m = 0; m < count; m++) frame.candidates[first + m] = contest.form[m];
@@ -353,7 +357,7 @@ void analyse_groups(const Layer& layer, Frame<Cell::dim>& frame, double scale, c
     }
 }
 
-// What splitting a cell by a group works on.
+// The data for splitting a cell by a group.
 template <class Kind>
 struct GroupSplit {
     const Layer& layer;
@@ -363,14 +367,14 @@ struct GroupSplit {
     double scale;
 };
 
-// Whether two coinciding forms of a group certainly contribute the same.
+// Whether two coinciding forms of a group certainly have the same contribution.
 template <int D>
 bool contribute_alike(const Layer& layer, const Frame<D>& frame, int one, int other) {
     if (frame.is_merged) return true;
     bool is_zero = frame.scores.radius[one] == 0.0 && frame.scores.radius[other] == 0.0;
     for (const double* row : frame.scores.coefficient)
         is_zero = is_zero && row[one] == 0.0 && row[other] == 0.0;
-    // A radius stands for a number between floats: equal floats are then no proof.
+    // A positive radius means that the number is not known exactly; equal floats are then no proof.
     if (!is_zero && (layer.gains[one] != layer.gains[other] || layer.gain_radii[one] != 0.0 ||
                      layer.gain_radii[other] != 0.0))
         return false;

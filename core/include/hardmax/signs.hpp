@@ -1,11 +1,12 @@
-// What all kinds of cells share: the names of walls, signs, and bounds on where vertices lie.
+// Definitions shared by all kinds of cells: the names of walls, signs, and bounds on the positions
+// of vertices.
 #pragma once
 #include "path.hpp"
 
 namespace hardmax {
 
-// Which wall an edge or facet lies on: the forms `winner` and `rival` of a group of a layer, the
-// winner inside; of the domain, layer -1, the row is the group.
+// The wall of an edge or facet: the forms `winner` and `rival` of a group of a layer, with the
+// winner inside. For a side of the domain, the layer is -1, and the group is the row.
 struct Wall {
     int layer, group, winner, rival;
 };
@@ -16,12 +17,12 @@ struct SignCounts {
 
 constexpr int kUndecided = 2;
 
-// The signs of a form at all vertices; `n_positive` is -1 if one of them is undecided.
+// The signs of a form at all vertices; `n_positive` is -1 if any sign is undecided.
 struct Signs {
     int n_positive, n_negative;
 };
 
-// Signs of forms at a vertex as bits, set where they are proven: see `units.hpp`.
+// Signs of forms at a vertex as bits, set if they are proven: see `units.hpp`.
 struct Marks {
     std::uint64_t positive = 0, negative = 0;
 };
@@ -49,19 +50,19 @@ Reach reach_of(const Cell& cell) {
         reach.has_far |= cell.is_far(i);
         sum += cell.far_rho(i);
     }
-    // Maxima may forget what is not a number, sums of what is not negative do not.
+    // Maxima may lose NaN; sums of nonnegative numbers do not.
     if (!(sum < kInfinity)) reach.size = reach.rho = reach.far_rho = kInfinity;
     return reach;
 }
 
-// The first unit of a ReLU layer that has the wall of another one.
+// The first unit of a ReLU layer with the same wall as the given unit.
 inline int wall_of(const Layer& layer, int unit) {
     const int code = layer.first[unit];
     return code >= 0 ? code : -1 - code;
 }
 
 inline double slope_radius(double radius, double scale) {
-    // The quotient may underflow, and a radius of 0 would say that the form is exact.
+    // The quotient may underflow, and a radius of 0 would mean that the form is exact.
     return radius / scale + (radius > 0.0 ? kTiny : 0.0);
 }
 
@@ -77,13 +78,13 @@ Form<D> unit_form(const Frame<D>& frame, int unit, double scale) {
     return form;
 }
 
-// One form less another.
+// One form minus another.
 template <int D>
 Form<D> difference(const Frame<D>& frame, int plus, int minus, double scale) {
     const Forms<D>& forms = frame.scores;
     const double radius = forms.radius[plus] + forms.radius[minus];
     Form<D> form;
-    // Sums, not maxima: NaN stays NaN.
+    // A sum instead of a maximum, so that NaN is preserved.
     double lost = 0.0;
     for (int k = 0; k < D; k++) {
         const Doubled slope = two_sum(forms.coefficient[k][plus], -forms.coefficient[k][minus]);

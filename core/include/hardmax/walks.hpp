@@ -1,59 +1,60 @@
-// Large groups of forms split by walking from one winner to the next.
+// Splitting by large groups of forms, by walking from one winner to the next.
 //
-// The part of a polygon where form w wins is found from the polygon itself: at a vertex where some
-// form exceeds w, the polygon is cut by such a form; where none does, the vertex stays. When all
-// vertices stay, w is the largest form at each of them, hence everywhere between, and the polygon is
-// the part: nothing else has to be compared. The parts are connected through their edges, so that
-// all are found from one by looking at who ties with w along the edges.
+// The part of a polygon where form w wins is found from the polygon itself. At a vertex where some
+// form exceeds w, the polygon is cut by such a form; otherwise the vertex stays. When all vertices
+// stay, w is the largest form at each of them, hence everywhere between them, and the polygon is
+// the part. No other comparison is needed. The parts are connected through their edges, so all
+// parts can be found from one of them by examining the forms that tie with w along its edges.
 //
-// Who can be the largest at a vertex is read from trees of boxes: one around the polygon, and for a
-// polygon that reaches infinity one for each side of the square of directions. A box lists forms: one
-// that is left out is exceeded, on all of the box and by more than all errors, by one that is listed,
-// or by one that is itself exceeded so. A part with k edges then costs some 3 k looks at short lists,
-// whatever the number of forms. Errors are those of the box at hand, and a list that is hardly
-// shorter than that of the box around it is not written again, so that a polygon much wider than the
-// parts costs a few more levels.
+// The forms that can be the largest at a vertex are read from trees of boxes: one tree around the
+// polygon and, for an unbounded polygon, one for each side of the square of directions. A box lists
+// forms. A form is omitted only if a listed form, or a form that is itself exceeded in this way,
+// exceeds it on the whole box by more than all errors. A part with k edges then costs about 3 k
+// evaluations of short lists, independently of the number of forms. Errors are bounded per box, and
+// a list that is hardly shorter than the list of the enclosing box is not stored again. Hence a
+// polygon that is much wider than the parts costs only a few more levels.
 //
-// Where all differences of the forms vanish in one point, the centre, boxes round it would never have
-// short lists. But there a difference has one sign along each ray from the centre: one is looked up by
-// its direction, in the trees of directions, and no other boxes are made. In the centre itself, and so
-// near to it that rounding hides the direction, all forms are looked at.
+// If all differences of the forms vanish in one point, the centre, boxes around it would never have
+// short lists. But then a difference has one sign along each ray from the centre. Hence the forms
+// are looked up by direction, in the trees of directions, and no other boxes are made. At the
+// centre, and so near to it that rounding hides the direction, all forms are compared.
 #pragma once
 #include "groups.hpp"
 #include "rays.hpp"
 
 namespace hardmax {
 
-constexpr int kWalkFrom = 24;  // measured: clipping by all forms is faster below
+constexpr int kWalkFrom = 24;  // measured: below this, clipping by all forms is faster
 constexpr int kNodesPerForm = 2, kListedPerForm = 80;
-constexpr int kTriedPerForm = 600;  // how often a form may be looked at for the lists
+constexpr int kTriedPerForm = 600;  // maximum average number of tests per form for building the
+                                    // lists
 constexpr int kFarSides = 4;
 
 struct Box {
     double x, y, half_width, half_height;
-    double rho;         // the largest radius of a vertex for which the list holds
-    int child;          // the first of them, or -1
-    int start, length;  // of its list
-    bool is_far;        // of directions
+    double rho;         // the largest radius of a vertex for which the list is valid
+    int child;          // the first child, or -1
+    int start, length;  // of the box's list
+    bool is_far;        // whether this is a box of directions
 };
 
-// A point where all differences of the forms of a group vanish, known up to a radius; the radius is
-// negative if there is none.
+// A point where all differences of a group's forms vanish, known up to a radius; the radius is
+// negative if there is no such point.
 struct Centre {
     double x, y, rho;
     bool is_there() const { return rho >= 0.0; }
 };
 
-// The forms of one group that compete, side by side, and the boxes around the polygon.
+// The competing forms of one group, stored side by side, and the boxes around the polygon.
 struct Crowd {
     int count;
     Centre centre;
     Forms<2> forms;
-    int* form;      // which form each one is
+    int* form;      // the index of each form
     int* position;  // the inverse: from forms of the group to positions
-    int* queue;     // positions, in the order in which they are looked at
+    int* queue;     // positions, in the order of processing
     std::int8_t* is_queued;
-    double *x, *y;                   // a point of the part of each, or NaN
+    double *x, *y;                   // a point in the part of each form, or NaN
     double slopes, offsets, radius;  // bounds on |a_1| + |a_2|, |c| and the radii
     Box*
         boxes;  // all forms; around the polygon; the sides x = -1, x = 1, y = -1, y = 1 at infinity
@@ -78,7 +79,7 @@ inline Crowd take_crowd(const Network& network, Arena& arena) {
     return crowd;
 }
 
-// Copy the forms that compete side by side, and bound their sizes.
+// Copy the competing forms side by side, and bound their sizes.
 inline void gather_crowd(Crowd& crowd, const Forms<2>& forms, const int* candidates, int count,
                          int first) {
     crowd.count = count;
@@ -99,10 +100,11 @@ inline void gather_crowd(Crowd& crowd, const Forms<2>& forms, const int* candida
     }
 }
 
-// The point where all differences of the forms vanish, if it is known that there is one.
+// The point where all differences of the forms vanish, if such a point is known to exist.
 //
-// Where all of them are combinations of two affine functions, and two have slopes that are not
-// parallel, both functions vanish where these two do, and so do all others.
+// If all differences are combinations of two affine functions, and two differences have slopes that
+// are not parallel, then both functions vanish where these two differences vanish, and so do all
+// other differences.
 inline Centre centre_of(const Crowd& crowd, const Frame<2>& frame, const Pencils& known,
                         double scale) {
     if (frame.is_homogeneous) return {0.0, 0.0, 0.0};
@@ -130,8 +132,8 @@ inline Centre centre_of(const Crowd& crowd, const Frame<2>& frame, const Pencils
 
 namespace detail {
 
-// List the forms of a list that no form leading at the middle or a corner exceeds on a box of points,
-// or of directions.
+// List the forms of a list that no form leading at the middle or at a corner exceeds on a box of
+// points or directions.
 inline int shortened(const Crowd& crowd, int source, int length, int to, const Box& box,
                      double error) {
     const double *a1 = crowd.forms.coefficient[0], *a2 = crowd.forms.coefficient[1],
@@ -165,13 +167,14 @@ inline int shortened(const Crowd& crowd, int source, int length, int to, const B
 }
 
 constexpr double kBlur =
-    0x1p-30;  // a vertex of larger radius, relative to its place, is not looked up
+    0x1p-30;  // a vertex with a larger relative radius is not looked up
 
 inline double size_of(const Box& box) {
     return larger(magnitude(box.x) + box.half_width, magnitude(box.y) + box.half_height);
 }
 
-// Bound the error of a difference of two forms anywhere in a box, or at a vertex that may lie beside it.
+// Bound the error of a difference of two forms anywhere in a box, or at a vertex that may lie next
+// to it.
 inline double error_in(const Crowd& crowd, const Box& box, double scale) {
     const double slope_radius = 2.0 * crowd.radius / scale;
     if (box.is_far) {
@@ -186,8 +189,8 @@ inline double error_in(const Crowd& crowd, const Box& box, double scale) {
     return error * kUp + kTiny;
 }
 
-// The box around the finite vertices of a polygon, or around all of interest if it reaches infinity;
-// its radius is negative if there is none.
+// The box around the finite vertices of a polygon or, if the polygon is unbounded, around the
+// relevant area; its radius is negative if there is no such box.
 inline Box box_around(const Crowd& crowd, const Edge* polygon, int n, bool& is_far) {
     double x0 = kBeyond, y0 = kBeyond, x1 = -kBeyond, y1 = -kBeyond;
     Box box = {0.0, 0.0, 0.0, 0.0, -1.0, -1, 0, crowd.count, false};
@@ -201,7 +204,7 @@ inline Box box_around(const Crowd& crowd, const Edge* polygon, int n, bool& is_f
         y0 = v.y - v.rho < y0 ? v.y - v.rho : y0, y1 = larger(y1, v.y + v.rho);
     }
     if (is_far) {
-        // Vertices lie where differences of offsets and of slopes are in proportion.
+        // Vertices lie where differences of offsets are proportional to differences of slopes.
         double reach = crowd.slopes > 0.0 ? crowd.offsets / crowd.slopes : 0.0;
         if (x0 <= x1)
             for (double x : {x0, y0, x1, y1}) reach = larger(reach, magnitude(x));
@@ -211,7 +214,8 @@ inline Box box_around(const Crowd& crowd, const Edge* polygon, int n, bool& is_f
     const double size =
         larger(larger(magnitude(x0), magnitude(x1)), larger(magnitude(y0), magnitude(y1)));
     if (!(crowd.slopes * size + crowd.offsets + crowd.radius < 1e300)) return box;
-    // Wider than rounding of the middle, and than halves of the smallest numbers.
+    // Larger than the rounding error of the middle and than the error of halving the smallest
+    // numbers.
     const double rim = 0x1p-45 * size + kTiny;
     box.x = 0.5 * x0 + 0.5 * x1, box.half_width = 0.5 * x1 - 0.5 * x0 + rim;
     box.y = 0.5 * y0 + 0.5 * y1, box.half_height = 0.5 * y1 - 0.5 * y0 + rim;
@@ -221,14 +225,14 @@ inline Box box_around(const Crowd& crowd, const Edge* polygon, int n, bool& is_f
 
 }  // namespace detail
 
-// Make the trees of boxes.
+// Build the trees of boxes.
 inline void plant(Crowd& crowd, const Edge* polygon, int n, double scale) {
     constexpr int short_list = 8;
     for (int m = 0; m < crowd.count; m++) crowd.listed[m] = m;
     bool is_far;
     crowd.boxes[0] = {0.0, 0.0, 0.0, 0.0, kInfinity, -1, 0, crowd.count, false};
     crowd.boxes[1] = detail::box_around(crowd, polygon, n, is_far);
-    // A centre that is not known well enough for the size of the polygon is of no use.
+    // A centre that is not known precisely enough for the size of the polygon is useless.
     Centre& centre = crowd.centre;
     const double half = larger(crowd.boxes[1].half_width, crowd.boxes[1].half_height);
     if (!(centre.rho <= 0x1p-10 * detail::kBlur * half)) centre.rho = -1.0;
@@ -245,7 +249,7 @@ inline void plant(Crowd& crowd, const Edge* polygon, int n, double scale) {
     int n_boxes = 2 + kFarSides, used = crowd.count;
     int64_t tried = 0;
     const double least_half = 0x1p-40 * detail::size_of(crowd.boxes[1]);
-    // Long lists first: what room there is goes to where many forms are large.
+    // Process long lists first, so that the available capacity is used where many forms are large.
     for (int longest = crowd.count / 2; longest >= short_list; longest /= 2) {
         for (int i = 1; i < n_boxes; i++) {
             const Box parent = crowd.boxes[i];
@@ -285,12 +289,12 @@ inline void plant(Crowd& crowd, const Edge* polygon, int n, double scale) {
     }
 }
 
-// The smallest box of a tree around a point, or a direction, known up to a radius, whose list holds
-// for it; the first of all boxes, with all forms, if there is none.
+// The smallest box of a tree around a point or direction, known up to a radius, whose list is valid
+// for it; the first of all boxes, with all forms, if there is no such box.
 inline const Box& box_of(const Crowd& crowd, double x, double y, double rho, bool is_far) {
     if (!is_far && crowd.centre.is_there()) {
-        // The direction (x, y) / size from the centre. The difference and the quotient round, by u
-        // each, and the quotient may underflow.
+        // The direction (x, y) / size from the centre. The difference and the quotient are each
+        // rounded by u, and the quotient may underflow.
         x -= crowd.centre.x, y -= crowd.centre.y, rho += crowd.centre.rho;
         const double size = larger(magnitude(x), magnitude(y));
         if (!(size > 0.0 && size < kBeyond)) return crowd.boxes[0];
@@ -316,21 +320,22 @@ inline const Box& box_of(const Crowd& crowd, double x, double y, double rho, boo
     return *box;
 }
 
-// The box whose list has all forms that may be the largest at a vertex.
+// The box whose list contains all forms that may be the largest at a vertex.
 inline const Box& box_at(const Crowd& crowd, const Vertex& v) {
     return v.is_far() ? box_of(crowd, v.dx, v.dy, v.far_rho, true)
                       : box_of(crowd, v.x, v.y, v.rho, false);
 }
 
-// A box whose list has all forms that may be the largest along an edge: they are at both its ends.
+// A box whose list contains all forms that may be the largest along an edge: they are in the lists
+// of both ends.
 inline const Box& box_on(const Crowd& crowd, const Edge& edge, const Edge& after) {
     const Box &one = box_at(crowd, edge.start), &other = box_at(crowd, after.start);
     return one.length <= other.length ? one : other;
 }
 
-// The position of the form that leads at a point inside, up to rounding: a mean of the vertices with
-// weights 1 to n, since many forms may tie in the middle of a symmetric polygon. Towards infinity, a
-// step along the direction.
+// The position of the form that leads at a point inside, up to rounding. The point is the mean of
+// the vertices with weights 1 to n, since many forms may tie in the middle of a symmetric polygon.
+// Towards infinity, a step is taken along the direction.
 inline int largest_inside(Crowd& crowd, const Edge* polygon, int n, double scale) {
     double x = 0.0, y = 0.0, best = -kBeyond;
     for (int i = 0; i < n; i++) {
@@ -363,7 +368,7 @@ inline double blur_at(const Crowd& crowd, const Vertex& v, double scale) {
     return 2.0 * error * kUp + kTiny;
 }
 
-// One form less another at a vertex, or along its direction.
+// One form minus another at a vertex, or along its direction.
 inline double gap_at(const Crowd& crowd, int plus, int minus, const Vertex& v) {
     const double* const* coefficient = crowd.forms.coefficient;
     const double d1 = coefficient[0][plus] - coefficient[0][minus];
@@ -372,15 +377,17 @@ inline double gap_at(const Crowd& crowd, int plus, int minus, const Vertex& v) {
     return d1 * v.x + d2 * v.y + (coefficient[2][plus] - coefficient[2][minus]);
 }
 
-// Whether a form may be at least form w at a vertex; written so that NaN counts as a tie.
+// Whether a form may be at least as large as form w at a vertex; the comparison treats NaN as a
+// tie.
 inline bool may_tie(const Crowd& crowd, int m, int w, const Vertex& v, double scale) {
     return !(gap_at(crowd, m, w, v) < -blur_at(crowd, v, scale));
 }
 
-// A form that certainly exceeds form w at a vertex, or -1 if the largest does not.
+// A form that certainly exceeds form w at a vertex, or -1 if the largest form does not.
 //
-// Of such forms the first one on the way from a point of the part to the vertex is looked for: it
-// cuts off most. The point needs not be exact, since the answer exceeds w at the vertex anyway.
+// Among such forms, the function looks for the first one on the way from a point of the part to the
+// vertex, because it cuts off most. The point need not be exact, since the returned form exceeds w
+// at the vertex in any case.
 inline int largest_rival(const Crowd& crowd, int w, const Vertex& v, double scale) {
     const double blur = blur_at(crowd, v, scale);
     const double *a1 = crowd.forms.coefficient[0], *a2 = crowd.forms.coefficient[1],
@@ -405,8 +412,9 @@ inline int largest_rival(const Crowd& crowd, int w, const Vertex& v, double scal
         const double at_point =
             (a1[found] - a1[w]) * crowd.x[w] + (a2[found] - a2[w]) * crowd.y[w] + (c[found] - c[w]);
         if (!(at_point < 0.0)) return found;
-        // Where this form ties: another one that exceeds w even there ties earlier. Rounding can say
-        // so of forms that do not, so the way is only ever shortened, which ends.
+        // The point where this form ties: another form that exceeds w even there ties earlier.
+        // Rounding errors can make a form appear to do so; therefore the way is only ever
+        // shortened, which guarantees termination.
         const double gap = gap_at(crowd, found, w, v);
         const double tie = v.is_far() ? at_point / -gap : at_point / (at_point - gap);
         if (!(tie < share)) return rival >= 0 ? rival : found;
@@ -418,8 +426,8 @@ inline int largest_rival(const Crowd& crowd, int w, const Vertex& v, double scal
     }
 }
 
-// A form that may tie with form w at the start of an edge, from place `since` of its list on, or -1
-// if there is none left; the two forms that name the edges there are left out.
+// A form that may tie with form w at the start of an edge, from position `since` of its list on, or
+// -1 if there is none; the two forms that name the edges at this vertex are skipped.
 inline int next_tie(const Crowd& crowd, int w, const Edge& before, const Edge& at, double scale,
                     int& since) {
     const Box& box = box_at(crowd, at.start);
@@ -428,7 +436,7 @@ inline int next_tie(const Crowd& crowd, int w, const Edge& before, const Edge& a
     const int other = at.is_new ? crowd.position[at.wall.rival] : -1;
     for (int p = since; p < box.length; p++) {
         const int m = crowd.listed[box.start + p];
-        // Written so that NaN counts as a tie.
+        // This comparison treats NaN as a tie.
         if (m == w || m == one || m == other || gap_at(crowd, m, w, at.start) < -blur) continue;
         since = p + 1;
         return m;
@@ -436,8 +444,9 @@ inline int next_tie(const Crowd& crowd, int w, const Edge& before, const Edge& a
     return -1;
 }
 
-// How a form that is proven not negative at the vertices that are done goes on: 1 if it is negative
-// nowhere, 0 if it vanishes everywhere, -1 if it is negative at some vertex, and kUndecided.
+// The relation of a form to the polygon, given that it is proven nonnegative at the vertices
+// already done: 1 if it is negative nowhere, 0 if it vanishes everywhere, -1 if it is negative at
+// some vertex, and kUndecided.
 inline int compare(const Edge* polygon, int n, const Line& g, const Pencils& pencils,
                    SignCounts& counts) {
     bool is_positive = false;
@@ -453,17 +462,18 @@ inline int compare(const Edge* polygon, int n, const Line& g, const Pencils& pen
     return is_positive ? 1 : 0;
 }
 
-// Queue the forms that may win across the new edges of a part; return the length of the queue.
+// Queue the forms that may win across the new edges of a part. Return the length of the queue.
 //
-// A form that ties with w along an edge ties at both its ends. So if an end has no ties but those
-// that name its edges (mark 1), the form that names the edge is the only one; else all that tie at
-// both ends are queued.
+// A form that ties with w along an edge ties at both its ends. So if an end has no ties except
+// those that name its edges (mark 1), the form that names the edge is the only candidate;
+// otherwise, all forms that tie at both ends are queued.
 inline int push_neighbours(Crowd& crowd, int w, const Edge* part, int n, int n_queued,
                            double scale) {
     for (int i = 0; i < n; i++) {
         const Edge &edge = part[i], &after = part[i + 1 < n ? i + 1 : 0];
         if (!edge.is_new) continue;
-        // The middle of the edge is a point of the part across; infinite ends have none.
+        // The middle of the edge is a point of the part on the other side; edges with infinite ends
+        // have none.
         const bool is_far = edge.start.is_far() || after.start.is_far();
         const double x = is_far ? __builtin_nan("") : 0.5 * edge.start.x + 0.5 * after.start.x;
         const double y = 0.5 * edge.start.y + 0.5 * after.start.y;
