@@ -1,27 +1,32 @@
-// The convex hull of points of R^N, N from 3 to 5: its facets, exactly.
+// The convex hull of points of R^N, 3 <= N <= 5: its facets, exactly.
 //
-// Points are inserted one by one. Each point that is not yet known to be inside waits at a facet that
-// it is above; the facets above which the next point lies are replaced by those that join it to the
-// border of the gap, and the points that waited there are given to the new facets ([BDH96]).
+// Points are inserted one by one. Each point that is not yet known to be inside waits at a facet
+// that it is above. An inserted point replaces all facets that it is above by facets that join it
+// to the border of the gap. The points that waited at the replaced facets are assigned to the new
+// ones ([BDH96]).
 //
-// "Above" is strict: a point in the plane of a facet is not above it, and no perturbation is needed.
-// Let T be replaced and its neighbour U across a ridge not, by a point q: T(q) > 0 >= U(q), where
-// T(x) is the height of x above the plane of T.
-// * The new facet F that joins the ridge to q is not flat, and q takes the place of the corner of T
-//   opposite to the ridge: in the plane of the ridge T and U vanish together, so q does not lie there
-//   with T, and it lies on the side of the ridge where T(q) > U(q), which is that of T.
-// * The hull is convex again: up to a positive factor F = |U(q)| T + T(q) U, so F lies between T and U.
-// * A point p that is above some facet of the new hull and was above one that is gone is above a new
-//   one: the facets that p was above hang together, so either all of them are gone, or at some ridge of
-//   the border T(p) > 0 and U(p) > 0, hence F(p) > 0. So a point that is above no new facet is inside
-//   for good, and equal points wait together until one of them is inserted.
-// Facets that lie in one plane stay cut into simplices, and are told to be one face at the end. What
-// the faces are does not depend on the order of insertion.
+// "Above" is strict: a point in the plane of a facet is not above it, and no perturbation is
+// needed. Let the insertion of q replace a facet T and keep its neighbour U across a ridge: T(q) >
+// 0 >= U(q), where T(x) is the height of x above the plane of T.
+// - The new facet F that joins the ridge to q is not flat, and q replaces the corner of T opposite
+//   to the ridge. Proof: T and U vanish together on the plane of the ridge, so q does not lie on
+//   it. It lies on the side of the ridge where T(q) > U(q), which is the side of T.
+// - The hull stays convex: up to a positive factor F = |U(q)| T + T(q) U, so F lies between T and
+//   U.
+// - If a point p was above a replaced facet and is above some facet of the new hull, it is above a
+//   new facet. Proof: the facets that p was above are connected. So either all of them are
+//   replaced, or at some ridge of the border T(p) > 0 and U(p) > 0, hence F(p) > 0. Therefore a
+//   point that is above no new facet is inside for good, and equal points wait together until one
+//   of them is inserted.
 //
-// *Upper hulls.* With a corner at infinity, the hull is that of the points and of one more, (c, -M)
-// with c inside and M larger than all bounds below: the facets without that corner are the upper
-// hull. A facet with it is vertical, up to 1/M. A point in that vertical plane is above it if it is above
-// the facet across the ridge opposite to that corner: there the ridge has the same plane.
+// Facets that lie in one plane stay divided into simplices and are reported as one face at the end.
+// The faces do not depend on the order of insertion.
+//
+// *Upper hulls.* With a corner at infinity, the hull is that of the points and of one more point,
+// (c, -M), with c inside and M larger than all bounds below. The facets without that corner are the
+// upper hull. A facet with that corner is vertical, up to 1/M. A point in its vertical plane is
+// above it if the point is above the facet across the ridge opposite to that corner: within the
+// vertical plane, the ridge has the same plane.
 #pragma once
 #include "arena.hpp"
 #include "integers.hpp"
@@ -31,21 +36,24 @@ namespace hardmax {
 
 constexpr int32_t kAtInfinity = -1;
 
-// --- Points and their signs -------------------------------------------------------------------------
+// --- Points and their signs
+// -------------------------------------------------------------------------
 
-// Points as integers of any size, the last column in a unit of its own, or as floats. Beside them stand
-// floats of magnitude 1 at most: the points less the first one, each column in a unit of its own, and, of an
-// upper hull, less a form of the other columns in the last one. Signs of determinants do not depend on that.
+// Points as integers of any size, with a separate unit for the last column, or as floats. In
+// addition, each point has floats of magnitude at most 1: the point minus the first point, each
+// column in its own unit. For an upper hull, a form of the other columns is also subtracted from
+// the last column. Signs of determinants do not depend on these changes.
 template <int N>
 struct HullPoints {
     int32_t n;
-    int32_t limbs[2];  // three bits more than the longest number of the first columns, of the last
-    const Limb* columns[2];  // (n, N - 1, limbs[0]), (n, limbs[1]); or null, and then
+    int32_t limbs[2];  // three bits more than the longest number of the first columns, and of the
+                       // last
+    const Limb* columns[2];  // (n, N - 1, limbs[0]), (n, limbs[1]); or null if there are floats
     const double* floats;    // (n, N), as integers times 2^lowest
     int32_t lowest[2];
     double* rounded;     // (n, N)
-    double rounding[N];  // by how much these err
-    bool is_small;  // heights above planes are integers below 2^53 in their unit: without rounding
+    double rounding[N];  // error bounds of these floats
+    bool is_small;  // heights above planes are integers below 2^53 in their unit, and are exact
     bool is_flat;   // all entries of the last column are equal
     Limb* scratch;
 };
@@ -74,7 +82,7 @@ const Limb* integer_of(const HullPoints<N>& p, int32_t i, int axis, Limb* room) 
     const int exponent = static_cast<int>(bits >> 52 & 2047);
     Limb mantissa = bits & ((Limb{1} << 52) - 1);
     if (exponent > 0) mantissa |= Limb{1} << 52;
-    // x = mantissa 2^shift in the unit of the group; a negative shift moves out zeros only.
+    // x = mantissa 2^shift in the unit of the group; a negative shift removes only zeros.
     const int shift = (exponent > 0 ? exponent : 1) - 1075 - p.lowest[group];
     if (shift < 0) {
         room[0] = mantissa >> -shift;
@@ -93,14 +101,15 @@ const Limb* integer_of(const HullPoints<N>& p, int32_t i, int axis, Limb* room) 
     return room;
 }
 
-// Determinants of rows of integers, by expanding along one row after the other: the minor of the first
-// r rows and the columns S, |S| = r, is D(S) = sum_{j in S} +-a_rj D(S - j). With three spare bits in
-// each entry, one of them for the difference, r! 2^(-3 r) < 1/2: it has room in the limbs of its columns.
+// Determinants of rows of integers, by expanding along one row after the other: the minor of the
+// first r rows and the columns S, |S| = r, is D(S) = sum_{j in S} +-a_rj D(S - j). With three spare
+// bits in each entry, one of them for the difference, r! 2^(-3 r) < 1/2: the minor fits into the
+// limbs of its columns.
 template <int N>
 struct IntegerMinors {
     const HullPoints<N>& p;
-    Limb* entry;          // of the row at hand, N integers
-    Limb* base;           // room for an integer of the base and one of the other
+    Limb* entry;          // N integers of the current row
+    Limb* base;           // space for an integer of the base and one of the other point
     Limb* minor[1 << N];  // by the set of columns
     Limb* room;
 
@@ -131,7 +140,7 @@ struct IntegerMinors {
         return first * p.limbs[0] + (columns >> (N - 1)) * p.limbs[1];
     }
 
-    // The point `corner` less the point `from`, or the direction down.
+    // Load the point `corner` minus the point `from`, or the downward direction.
     void load(int32_t corner, int32_t from) {
         Limb* next = entry;
         for (int axis = 0; axis < N; next += limbs(axis), axis++) {
@@ -146,7 +155,7 @@ struct IntegerMinors {
         }
     }
 
-    // Add the row at hand, which has `row` rows before it.
+    // Append the current row, which has `row` rows before it.
     void expand(int row) {
         for (int columns = 1; columns < 1 << N; columns++) {
             if (__builtin_popcount(static_cast<unsigned>(columns)) != row + 1) continue;
@@ -182,8 +191,8 @@ struct IntegerMinors {
 
 }  // namespace detail
 
-// The sign of the determinant of N points, the first one not at infinity, and of a last one: whether it
-// is above the plane of the others.
+// The sign of the determinant of N points, the first of them finite, and of a last point: whether
+// the last point is above the plane of the others.
 template <int N>
 int exact_side(const HullPoints<N>& points, const int32_t* corner, int32_t p) {
     detail::IntegerMinors<N> minors(points);
@@ -195,8 +204,9 @@ int exact_side(const HullPoints<N>& points, const int32_t* corner, int32_t p) {
     return sign(minors.minor[all], minors.width(all));
 }
 
-// Where the forms <a, x> + c of N points (a, c), none at infinity, are equal: the plane of the points has the
-// normal (x, 1) up to a factor. Coordinates as `nearest_quotient` says.
+// The point where the forms <a, x> + c of N finite points (a, c) are equal: the plane of the points
+// has the normal (x, 1) up to a factor. The coordinates are rounded as described at
+// `nearest_quotient`.
 template <int N>
 void meeting_point(const HullPoints<N>& points, const int32_t* corner, int exponent, double* x) {
     detail::IntegerMinors<N> minors(points);
@@ -236,12 +246,13 @@ bool are_same(const HullPoints<N>& points, int32_t p, int32_t q) {
 template <int N>
 struct HullFacet {
     double normal[N], height;  // T(x) = <normal, x> + height, rounded,
-    double radius;             // and by how much that errs at a point
-    double farthest;           // T at the first of the points that wait
-    int32_t corner[N];         // kAtInfinity not the first
-    int32_t neighbour[N];      // across the ridge opposite to that corner
-    int32_t waiting;           // the first point that waits here, or -1
-    int32_t mark;              // +i replaced by insertion i, -i not; kFreeFacet
+    double radius;             // bound on the error of T at a point
+    double farthest;           // T at the first of the waiting points
+    int32_t corner[N];         // kAtInfinity is never the first
+    int32_t neighbour[N];      // across the ridge opposite to this corner
+    int32_t waiting;           // the first waiting point, or -1
+    int32_t mark;              // +i: replaced by insertion i; -i: tested and not replaced;
+                               // kFreeFacet
 };
 
 constexpr int32_t kNobody = -1;
@@ -251,8 +262,8 @@ template <int N>
 struct ConvexHull {
     HullPoints<N> points;
     bool is_upper;
-    int32_t* next;   // for each point that waits the next one, or -1
-    int32_t* first;  // for each point the first one that is the same, once that is known
+    int32_t* next;   // for each waiting point, the next one, or -1
+    int32_t* first;  // for each point, the first equal point, once that is known
     HullFacet<N>* facets;
     int32_t* gap;   // facets to be replaced
     int32_t* made;  // new facets
@@ -262,7 +273,7 @@ struct ConvexHull {
     int32_t cursor;
 };
 
-// Room for facets, and for lists of them.
+// Memory for facets and for lists of facets.
 template <int N>
 void lay_out_facets(ConvexHull<N>& h, Arena& arena, int32_t room) {
     const size_t n = static_cast<size_t>(room);
@@ -286,7 +297,7 @@ void lay_out(ConvexHull<N>& h, Arena& arena, const HullPoints<N>& points, bool i
 
 namespace detail {
 
-// How the floats of a group of columns are written as integers: their unit, and their limbs.
+// The representation of a group of columns as integers: their unit and their limbs.
 template <int N>
 void measure_floats(HullPoints<N>& p) {
     int top[2] = {-1100, -1100};
@@ -300,8 +311,8 @@ void measure_floats(HullPoints<N>& p) {
         p.limbs[group] = most(top[group] + 1 - p.lowest[group] + 3 + 63, 64) / 64;
 }
 
-// An entry less that of the first point: mantissa 2^exponent, exactly, or to 2^-104 of it and to 2^-1074
-// of 2^scale, where floats are below 2^(scale - 1) in magnitude.
+// An entry minus the entry of the first point: mantissa 2^exponent, with an error of at most 2^-104
+// relative plus 2^-1074 times 2^scale, or exactly. The magnitude of floats is below 2^(scale - 1).
 struct Difference {
     Doubled mantissa;
     int exponent;
@@ -328,7 +339,8 @@ inline Doubled times_power(Doubled x, int e) {
 
 constexpr int kNoBits = -1000000;
 
-// The unit 2^top of the floats of a column, at least their largest magnitude; for `scale` see `from_first`.
+// The unit 2^top of a column's floats, at least their largest magnitude; for `scale`, see
+// `from_first`.
 struct ColumnUnit {
     int scale, top;
 };
@@ -350,7 +362,7 @@ ColumnUnit unit_of_column(const HullPoints<N>& p, int axis) {
     return unit;
 }
 
-// Fill the floats of all columns, each in its unit.
+// Write the floats of all columns, each in its own unit.
 template <int N>
 void fill_rounded(HullPoints<N>& p, ColumnUnit (&unit)[N]) {
     int bits = 0;
@@ -372,11 +384,13 @@ void fill_rounded(HullPoints<N>& p, ColumnUnit (&unit)[N]) {
         p.is_small = p.is_small && is_exact && grid > -100;
         bits -= grid;
     }
-    // A height is a sum of at most 2 N! products of differences, at most 2 each: 3840 < 2^12 for N = 5.
+    // A height is a sum of at most 2 N! products of differences, each at most 2: 3840 < 2^12 for N
+    // = 5.
     p.is_small = p.is_small && bits + 12 <= 53;
 }
 
-// The gradient of the last column over the others on some points: where it is known, in floats.
+// Compute, in floats, the gradient of the last column with respect to the others on some points.
+// Return false if it is undefined.
 template <int N>
 bool gradient_on(const HullPoints<N>& p, const int32_t* corner, double* gradient) {
     constexpr int m = N - 1;
@@ -408,10 +422,10 @@ bool gradient_on(const HullPoints<N>& p, const int32_t* corner, double* gradient
     return size < 0x1p40;
 }
 
-// Where the last column is nearly a form of the others, as that of sites far from the origin is, take the form
-// away: what is left says more. Any form will do. In numbers of two floats the result errs by at most
-// 2^-96 of the magnitudes that are added up: up to 4 products and 4 sums, of less than 7 u^2 of that each, and entries
-// known to 2^-104.
+// If the last column is nearly a form of the others, as for sites far from the origin, subtract the
+// form: the remainder carries more information. Any form is valid. In numbers of two floats, the
+// error of the result is at most 2^-96 of the magnitudes added: up to 4 products and 4 sums, with
+// less than 7 u^2 of the magnitudes each, and entries known to 2^-104.
 template <int N>
 void take_form_away(HullPoints<N>& p, const int32_t* corner, const ColumnUnit (&unit)[N]) {
     double gradient[N - 1];
@@ -443,7 +457,7 @@ void take_form_away(HullPoints<N>& p, const int32_t* corner, const ColumnUnit (&
         if (x.high != 0.0) top = most(top, exponent_of(x.high) + 1);
         p.rounded[static_cast<size_t>(i) * N + N - 1] = x.high;
     }
-    // No unit so fine that the error would be large in it.
+    // The unit must not be so fine that the error would be large relative to it.
     top = most(top, -40);
     for (int32_t i = 0; i < p.n; i++) {
         double& x = p.rounded[static_cast<size_t>(i) * N + N - 1];
@@ -475,15 +489,17 @@ inline double determinant_of(const double (*rows)[5], const int* columns, int n)
     return sum;
 }
 
-// Write the plane of a facet, and how much its heights err.
+// Write the plane of a facet, and a bound on the error of its heights.
 //
-// An entry x of the differences to the base errs by u |x| + 2 rounding. With m the largest magnitude in
-// a column and e = 4 u m + 2 rounding, a product of r = N - 1 entries from different columns differs from
-// the exact one by less than prod(m + e) - prod(m) <= sum_j e_j prod_{l != j} (m_l + e_l), and a minor of
-// r! such products, each rounded at most r (r + 1) / 2 - 1 <= 9 times more, which 4 u in place of u pays
-// for (4 r >= r + r (r + 1) / 2 - 1), by r! of that. Heights of points of magnitude 1: each minor
-// is multiplied by a difference of at most 2 with an error of 2 rounding; the height of the base and the
-// height itself are rounded 2 N + 2 times, on sums of at most twice the sum of the magnitudes.
+// The error of an entry x of the differences from the base is at most u |x| + 2 rounding. With m
+// the largest magnitude in a column and e = 4 u m + 2 rounding, a product of r = N - 1 entries from
+// different columns differs from the exact product by less than prod(m + e) - prod(m) <= sum_j e_j
+// prod_{l != j} (m_l + e_l). A minor is a sum of r! such products, each rounded at most r (r + 1) /
+// 2 - 1 <= 9 more times; using 4 u in place of u covers this, since 4 r >= r + r (r + 1) / 2 - 1.
+// Hence the error of a minor is at most r! times the bound for one product. For heights of points
+// of magnitude 1, each minor is multiplied by a difference of at most 2 with an error of 2
+// rounding; the height of the base and the height itself are rounded 2 N + 2 times, on sums of at
+// most twice the sum of the magnitudes.
 template <int N>
 void find_plane(const ConvexHull<N>& h, HullFacet<N>& facet) {
     const HullPoints<N>& p = h.points;
@@ -537,7 +553,7 @@ int far_corner(const HullFacet<N>& facet) {
     return -1;
 }
 
-// The sign of T(p), as if a corner at infinity were exactly below.
+// The sign of T(p), with a corner at infinity treated as exactly below.
 template <int N>
 int side_of_plane(const ConvexHull<N>& h, const HullFacet<N>& facet, int32_t p) {
     const double value = height_above(facet, h.points.rounded + static_cast<size_t>(p) * N);
@@ -569,7 +585,8 @@ int side_towards(const HullFacet<N>& facet, int32_t neighbour) {
     return i;
 }
 
-// Let a point wait at a facet that it is above; the highest one, as far as floats know, comes first.
+// Add a point to the waiting points of a facet that it is above. The highest point, according to
+// floats, comes first.
 template <int N>
 void let_wait(ConvexHull<N>& h, HullFacet<N>& facet, int32_t p, double value) {
     if (facet.waiting == kNobody || value > facet.farthest) {
@@ -583,7 +600,8 @@ void let_wait(ConvexHull<N>& h, HullFacet<N>& facet, int32_t p, double value) {
     h.n_waiting++;
 }
 
-// Give a point to the first of some facets that it is above; False if there is none.
+// Assign a point to the first of some facets that it is above. Returns false if there is no such
+// facet.
 template <int N>
 bool assign(ConvexHull<N>& h, const int32_t* among, int32_t n, int32_t p) {
     const double* x = h.points.rounded + static_cast<size_t>(p) * N;
@@ -599,7 +617,8 @@ bool assign(ConvexHull<N>& h, const int32_t* among, int32_t n, int32_t p) {
     return false;
 }
 
-// Corners of a large simplex, in floats: each as far as possible from the span of those before it.
+// Find the corners of a large simplex in floats: each is as far as possible from the span of the
+// earlier ones.
 template <int N>
 void choose_corners(const ConvexHull<N>& h, int32_t* corner) {
     const int dim = h.is_upper ? N - 1 : N;
@@ -634,8 +653,9 @@ void choose_corners(const ConvexHull<N>& h, int32_t* corner) {
 
 }  // namespace detail
 
-// Begin with the simplex of the points `start` (N + 1, of an upper hull N), or look for one, and let all
-// others wait. False if it is flat; if none was given, that does not mean that all points lie in a plane.
+// Begin with the simplex of the points `start` (N + 1 points, or N for an upper hull), or look for
+// one, and assign all other points to facets. Returns false if the simplex is flat. If `start` was
+// not given, this does not mean that all points lie in a plane.
 template <int N>
 bool begin(ConvexHull<N>& h, const int32_t* start) {
     using namespace detail;
@@ -673,7 +693,7 @@ bool begin(ConvexHull<N>& h, const int32_t* start) {
             facet.corner[count] = corner[j];
             facet.neighbour[count++] = j;
         }
-        // The corner left out, moved to the end of all, shall be below.
+        // The omitted corner, moved to the end, must be below.
         if ((orientation > 0) == ((N - i) % 2 == 0)) {
             const int32_t c = facet.corner[0], m = facet.neighbour[0];
             facet.corner[0] = facet.corner[1];
@@ -701,10 +721,11 @@ enum HullStatus { kHullDone = 0, kHullGoesOn = 1, kHullNeedsRoom = 2 };
 
 namespace detail {
 
-// A facet that is replaced says of its sides on the border of the gap which new facet is there.
+// A replaced facet stores, for its sides on the border of the gap, which new facet lies there.
 inline int32_t as_new(int32_t facet) { return -2 - facet; }
 
-// Insert the first point that waits at facet t; False, and nothing has changed, if there is no room.
+// Insert the first waiting point of facet t. Returns false, with nothing changed, if the capacity
+// is exceeded.
 template <int N>
 bool insert_from(ConvexHull<N>& h, int32_t t) {
     const int32_t q = h.facets[t].waiting;
@@ -724,7 +745,7 @@ bool insert_from(ConvexHull<N>& h, int32_t t) {
         }
     }
     if (h.n_facets + n_border - h.n_free > h.room) return false;
-    // The new facets, each in place of one across the border.
+    // The new facets, each replacing a facet at the border.
     int32_t n_made = 0;
     for (int32_t k = 0; k < n_gap; k++) {
         for (int i = 0; i < N; i++) {
@@ -746,8 +767,8 @@ bool insert_from(ConvexHull<N>& h, int32_t t) {
             h.made[n_made++] = f;
         }
     }
-    // Two of them meet in q and a side of a ridge of the border: turn around that side, through facets
-    // that are replaced, to the next place on the border.
+    // Two new facets meet in q and a side of a ridge of the border. Turn around this side, through
+    // replaced facets, to the next ridge on the border.
     for (int32_t k = 0; k < n_gap; k++) {
         for (int i = 0; i < N; i++) {
             const int32_t old = h.gap[k];
@@ -760,7 +781,7 @@ bool insert_from(ConvexHull<N>& h, int32_t t) {
                 while (h.facets[here].neighbour[leave] >= 0) {
                     const int32_t onwards = h.facets[here].neighbour[leave];
                     const HullFacet<N>& facet = h.facets[onwards];
-                    // Its corner that `here` does not have.
+                    // The corner of the facet that is not a corner of `here`.
                     kept = side_towards(facet, here);
                     here = onwards;
                     leave = corner_of(facet, pivot);
@@ -773,7 +794,7 @@ bool insert_from(ConvexHull<N>& h, int32_t t) {
         }
     }
     for (int32_t k = 0; k < n_made; k++) find_plane(h, h.facets[h.made[k]]);
-    // Those who waited.
+    // Reassign the waiting points.
     for (int32_t k = 0; k < n_gap; k++) {
         HullFacet<N>& facet = h.facets[h.gap[k]];
         for (int32_t p = facet.waiting; p != kNobody;) {
@@ -809,8 +830,8 @@ HullStatus run(ConvexHull<N>& h, int32_t budget) {
 
 namespace detail {
 
-// Whether a facet and its neighbour across corner i lie in one plane; in one vertical plane, if both
-// have a corner at infinity.
+// Whether a facet and its neighbour across corner i lie in one plane or, if both have a corner at
+// infinity, in one vertical plane.
 template <int N>
 bool is_flat(const ConvexHull<N>& h, int32_t t, int i) {
     const HullFacet<N>& one = h.facets[t];
@@ -825,8 +846,8 @@ bool is_flat(const ConvexHull<N>& h, int32_t t, int i) {
 
 }  // namespace detail
 
-// Once all points are there: the facets (n, N), by names of first points, and for each the face it is part of,
-// numbered from 0. Returns how many faces there are.
+// Once all points are inserted, write the facets (n, N), by indices of first equal points, and for
+// each facet the index of its face, starting at 0. Returns the number of faces.
 template <int N>
 int32_t finish(ConvexHull<N>& h, int32_t* corners, int32_t* faces) {
     using namespace detail;

@@ -1,19 +1,22 @@
 // The cells of a network of any shape on a segment or a polygon, depth first.
 //
-// An item of the stack is a convex cell on which all winners of the nodes before one node are known, and a list of
-// groups of that node that may be open on it. An open group splits the cell into the parts where each of its entries
-// wins; where no group is open, the next node is looked at, and after the last one the cell is written down. So a wall
-// is looked for only within a cell of the nodes before it.
+// An item of the stack is a convex cell on which all winners of the nodes before one node are
+// known, and a list of the groups of that node that may be open on it. An open group splits the
+// cell into the parts where each of its entries wins. If no group is open, the next node is
+// examined; after the last node, the cell is written. Hence a wall is computed only within a cell
+// of the earlier nodes.
 //
-// There is one set of forms (`graphs.hpp`), of the signature `winners`. Of the nodes before an item's node the
-// winners are those of the item: what lies above it on the stack changed groups that are in its list, and later nodes.
-// Where the winner of a group on a cell is not the one at hand, the forms are changed (`flip_groups`).
+// There is one set of forms (`graphs.hpp`), for the signature `winners`. For the nodes before an
+// item's node, the winners are those of the item, because the items above it on the stack changed
+// only groups in its list and later nodes. If the winner of a group on a cell differs from the
+// current one, the forms are changed (`flip_groups`).
 //
-// A side of a cell is named by a wall, whose form on the cell depends on winners before it alone. A vertex is where two
-// sides meet (of a segment: where one vanishes). Signs at vertices are decided by floats with radii, by names (forms
-// that are known to be the same; three that are differences of the same three entries), by what vanishes at a corner of
-// the domain because all that it is computed from does (zero biases), by floats composed afresh, and otherwise asked of
-// the caller, who has integers. Which cells there are, and in which order, does not depend on floats.
+// A side of a cell is identified by a wall, whose form on the cell depends only on earlier winners.
+// A vertex is the intersection of two sides (on a segment: the zero of one side). Signs at vertices
+// are decided by floats with radii; by names (forms known to be the same; three forms that are
+// differences of the same three entries); by zeros at a corner of the domain if everything from
+// which the form is computed vanishes there (zero biases); by floats composed afresh; and otherwise
+// by the caller, in integers. The cells and their order do not depend on floats.
 #pragma once
 #include "graphs.hpp"
 #include "polygon.hpp"
@@ -47,14 +50,14 @@ enum GraphStatus { kGraphDone, kGraphCounted, kGraphFull, kGraphShort, kGraphSto
 
 namespace detail {
 
-constexpr std::int64_t kAtOnce = 64;  // groups that are passed over together
-constexpr int kFewFlips = 24;         // from so many on composing afresh takes less time
-constexpr int kMostFlips = 1024;      // radii grow with every one
+constexpr std::int64_t kAtOnce = 64;  // number of groups that are skipped together
+constexpr int kFewFlips = 24;         // from this number on, composing afresh takes less time
+constexpr int kMostFlips = 1024;      // each flip increases the radii
 constexpr std::uint8_t kAllCorners = 255;
-constexpr int kStopped = 3;  // a sign that the caller could not give
+constexpr int kStopped = 3;  // the caller could not determine a sign
 
 inline int sign_at_side(const Form<2>& g, const Edge& side) { return filtered_sign(g, side.start); }
-// As `filtered_sign`: the value of the true form at the true zero.
+// As in `filtered_sign`: the value of the true form at the true zero.
 inline int sign_at_side(const Form<1>& g, const End& side) {
     const double product = g.a[0] * side.x, value = product + g.c;
     double error = kKappa * (magnitude(product) + magnitude(g.c)) +
@@ -63,7 +66,7 @@ inline int sign_at_side(const Form<1>& g, const End& side) {
     return value > error ? 1 : value < -error ? -1 : 0;
 }
 
-// Find the vertices of a cell again from its sides.
+// Recompute the vertices of a cell from its sides.
 inline void place(Edge* sides, int n) {
     for (int i = 0; i < n; ++i) sides[i].start = meet(sides[i > 0 ? i - 1 : n - 1], sides[i]);
 }
@@ -84,7 +87,8 @@ inline void place(End* sides, int n) {
     }
 }
 
-// Write the part of a cell where a form that has both signs is not negative; return how many sides it has.
+// Write the part of a cell where a form with both signs is nonnegative. Return the number of its
+// sides.
 inline int part_of(const Edge* sides, int n, const std::int8_t* signs, const Form<2>& g,
                    const Wall& wall, Edge* to) {
     return cut(sides, n, signs, 1, g, wall, to, nullptr, 0);
@@ -105,7 +109,7 @@ inline double coordinate(const End& side, int) { return side.x; }
 inline double radius_at(const Edge& side) { return side.start.rho; }
 inline double radius_at(const End& side) { return side.rho; }
 
-// A box that holds a cell: |x_k - centre_k| <= half_k.
+// A box that contains a cell: |x_k - centre_k| <= half_k.
 template <int D>
 struct Surrounding {
     double centre[D], half[D];
@@ -123,15 +127,17 @@ Surrounding<D> surrounding(const Side<D>* sides, int n) {
             sum += rho;
         }
         box.centre[k] = 0.5 * low + 0.5 * high;
-        // Ends are rounded by a part of u each, and so are the centre and its distances from them.
+        // The ends are rounded by a part of u each, and so are the centre and its distances from
+        // them.
         const double sizes = magnitude(low) + magnitude(high);
         box.half[k] = (high - low) * 0.5 * kUp + 8.0 * kU * sizes + kTiny + (sum - sum);
     }
     return box;
 }
 
-// What a gap (a, c) of radius e surely is at a point, and how fast it may fall from there: the true gap at x is no less
-// than value - fall |x - centre|_max, since e (1 + D) pays for its radius, no coordinate being larger than the scale.
+// A lower bound on a gap (a, c) of radius e at a point, and on its decrease with the distance from
+// there: the true gap at x is at least value - fall |x - centre|_max. The term e (1 + D) covers the
+// radius, because no coordinate exceeds the scale.
 struct Lead {
     double value, fall;
 };
@@ -151,7 +157,7 @@ template <int D>
 struct Searching {
     GraphSearch& s;
     const GraphCell& cell;
-    Side<D>* sides;  // all cells of the stack, one after another
+    Side<D>* sides;  // all cells of the stack, one after the other
     GraphItem* items;
 
     explicit Searching(GraphSearch& search)
@@ -173,7 +179,7 @@ struct Searching {
         return line;
     }
 
-    // What makes an entry of a group the function that it is.
+    // The identity of an entry of a group as a function.
     struct Name {
         std::int64_t number;
         double slope, offset;
@@ -187,8 +193,8 @@ struct Searching {
         const std::int64_t number = node.columns[j] < 0 ? 0 : s.numbers[node.columns[j]];
         return {number, number == 0 ? 0.0 : node.weights[j], node.bias[j]};
     }
-    // Whether a gap is known to vanish at a vertex: it is the form of a side, or all three are differences of the same
-    // three functions.
+    // Whether a gap is known to vanish at a vertex: it is the form of a side, or all three forms
+    // are differences of the same three functions.
     bool is_known_zero(const Wall& gap, const Wall& one, const Wall& other) const {
         const Name p = name(gap, gap.winner), q = name(gap, gap.rival);
         const auto holds = [&](const Wall& wall, const Name& some) {
@@ -205,7 +211,8 @@ struct Searching {
         return holds(one, q) && holds(other, p) && rest(one, q) == rest(other, p);
     }
 
-    // Find at which corners of the domain slots vanish, by how they are computed: a sum does where all its terms do.
+    // Find the corners of the domain at which slots vanish, from the computation of the slots: a
+    // sum vanishes if all its terms do.
     void find_zeros(std::int64_t end) {
         for (; s.n_known < end; ++s.n_known) {
             const GraphNode& node = cell.nodes[s.n_known];
@@ -237,16 +244,17 @@ struct Searching {
         if (node.bias[entry] != 0.0) return 0;
         return node.columns[entry] < 0 ? kAllCorners : s.zeros[node.columns[entry]];
     }
-    // At which corners a side of a cell vanishes.
+    // The corners at which a side of a cell vanishes.
     int side_zeros(const Wall& wall) const {
         if (wall.layer < 0) return wall.group < 8 ? s.zeros[cell.n_slots + wall.group] : 0;
         const GraphNode& node = cell.nodes[wall.layer];
         const std::int64_t start = node.starts[wall.group];
         return entry_zeros(node, start + wall.winner) & entry_zeros(node, start + wall.rival);
     }
-    // Whether a gap is zero at a vertex because all that it is computed from is. No three corners are on a line, so what
-    // vanishes at D + 1 of them vanishes everywhere, and what vanishes at both ends of a side does so on it. Sides
-    // of a cell that have a corner in common meet there.
+    // Whether a gap is zero at a vertex because everything from which it is computed is zero there.
+    // No three corners are collinear. Therefore a form that vanishes at D + 1 corners vanishes
+    // everywhere, and a form that vanishes at both ends of a side vanishes on it. Sides of a cell
+    // that have a corner in common meet there.
     bool is_zero_there(const Wall& gap, const Wall& one, const Wall& other) {
         find_zeros(gap.layer);
         const int zeros = side_zeros(gap);
@@ -267,7 +275,7 @@ struct Searching {
         }
     }
 
-    // The sign of a gap at a vertex; kStopped if the caller cannot tell.
+    // The sign of a gap at a vertex; kStopped if the caller cannot determine it.
     int sign(const Wall& wall, const Form<D>& form, Side<D>* at, int n, int i) {
         const int quick = sign_at_side(form, at[i]);
         if (quick != 0) return quick;
@@ -285,8 +293,8 @@ struct Searching {
         return s.ask(&walls[0].layer);
     }
 
-    // Which signs a gap has at the vertices of a cell: 1 for positive, 2 for negative; -1 if that could not be told.
-    // Vertices that are open are decided only as long as it matters.
+    // The signs of a gap at the vertices of a cell: bit 1 for positive, bit 2 for negative; -1 if
+    // they could not be determined. Undecided vertices are decided only as long as they matter.
     int sides_of(const Wall& wall, Side<D>* at, int n) {
         const Form<D> form = gap(wall);
         int found = 0;
@@ -294,7 +302,7 @@ struct Searching {
             const int sign = sign_at_side(form, at[i]);
             found |= sign > 0 ? 1 : sign < 0 ? 2 : 0;
         }
-        // Deciding one vertex may tell more about the others, so none is passed over.
+        // Deciding one vertex may provide information about the others, so no vertex is skipped.
         for (int i = 0; i < n && found != 3; ++i) {
             const int decided = sign(wall, form, at, n, i);
             if (decided == kStopped) return -1;
@@ -303,7 +311,7 @@ struct Searching {
         return found;
     }
 
-    // Visit by how much an entry of a group leads the others.
+    // Visit the gaps between an entry of a group and the other entries.
     template <class Visit>
     void for_leads(const GraphNode& node, std::int64_t group, std::int32_t winner,
                    const Visit& visit) const {
@@ -328,7 +336,8 @@ struct Searching {
                 visit(difference<D>(cell, leader, entry_of<D>(cell, node, j)));
     }
 
-    // A distance from a point, in the largest coordinate, within which the winner at hand leads; 0 if none is known.
+    // A distance from a point, in the maximum norm, within which the current winner leads; 0 if
+    // none is known.
     double reach_of(const GraphNode& node, std::int64_t group, const double* centre) const {
         double reach = kInfinity;
         for_leads(node, group, cell.winners[node.first_group + group],
@@ -352,15 +361,16 @@ struct Searching {
         return leads;
     }
 
-    // List the entries of a group that no single other entry is ahead of on the whole cell; of entries that are equal
-    // on it, the first. Returns how many, -1 if that could not be told.
+    // List the entries of a group that no other single entry exceeds on the whole cell; among
+    // entries that are equal on it, only the first. Returns their number, or -1 if it could not be
+    // determined.
     int candidates(int node, int group, Side<D>* at, int n) {
         const GraphNode& maxima = cell.nodes[node];
         const std::int64_t start = maxima.starts[group], size = maxima.starts[group + 1] - start;
         const std::int32_t at_hand = cell.winners[maxima.first_group + group];
         std::int32_t* entries = s.entries;
         int n_entries = 0;
-        // The winner at hand comes first: most often it is ahead of all others.
+        // The current winner comes first: it usually exceeds all others.
         if (!maxima.is_repeated[start + at_hand]) entries[n_entries++] = at_hand;
         for (std::int32_t j = 0; j < size; ++j)
             if (j != at_hand && !maxima.is_repeated[start + j]) entries[n_entries++] = j;
@@ -418,8 +428,8 @@ struct Searching {
         }
     }
 
-    // Decide a group on a cell. Returns whether it is open, -1 if that could not be told; a winner that is not the one at
-    // hand is added to `changes`.
+    // Decide a group on a cell. Returns whether it is open, or -1 if this could not be determined.
+    // A winner other than the current one is added to `changes`.
     int decide_group(int node, std::int32_t group, const Surrounding<D>& box, Side<D>* at, int n,
                      int& n_changes) {
         const GraphNode& maxima = cell.nodes[node];
@@ -433,7 +443,8 @@ struct Searching {
         return 0;
     }
 
-    // Decide groups of a node on a cell: list those that are open. Returns how many, -1 if that could not be told.
+    // Decide groups of a node on a cell, and list the open ones. Returns their number, or -1 if it
+    // could not be determined.
     int decide_list(int node, const std::int32_t* list, int n_list, std::int32_t* open, Side<D>* at,
                     int n) {
         const Surrounding<D> box = surrounding<D>(at, n);
@@ -447,8 +458,9 @@ struct Searching {
         return n_open;
     }
 
-    // Likewise all groups of a node. How far around the centre of the node winners lead is kept for each group until its
-    // forms change, so that on cells nearby most groups are not looked at.
+    // The same for all groups of a node. For each group, the distance from the node's centre within
+    // which the winner leads is stored until the group's forms change, so that most groups need not
+    // be examined on nearby cells.
     int decide_all(int node, std::int32_t* open, Side<D>* at, int n) {
         const GraphNode& maxima = cell.nodes[node];
         const Surrounding<D> box = surrounding<D>(at, n);
@@ -494,8 +506,8 @@ struct Searching {
         return n_open;
     }
 
-    // Write the part of a cell where an entry wins; return how many sides it has, 0 if there is none, -1 if
-    // that could not be told. `spare` is room for another such part.
+    // Write the part of a cell where an entry wins. Return the number of its sides, 0 if there is
+    // no such part, or -1 if it could not be determined. `spare` is space for another part.
     int part(int node, int group, int entry, int n_entries, const Side<D>* whole, int n,
              Side<D>* to, Side<D>* spare) {
         for (int i = 0; i < n; ++i) to[i] = whole[i];
@@ -552,7 +564,7 @@ struct Searching {
         out.change_ends[out.n_pieces - 1] = out.n_changes;
     }
 
-    // Split the cell of the item on top by the first open group; the parts take its place.
+    // Split the cell of the top item by the first open group; the parts replace it.
     GraphStatus split(const GraphItem& item, int node, const std::int32_t* open, int n_open) {
         const std::int32_t group = open[0],
                            at_hand = cell.winners[cell.nodes[node].first_group + group];
@@ -564,8 +576,9 @@ struct Searching {
         if (item.first_side + n + (n_entries + 1) * most > s.side_room ||
             s.n_items + n_entries > s.item_room || most > s.side_room)
             return kGraphShort;
-        // On a segment parts go from left to right: an entry is left of another if it is ahead at the left end. The one
-        // that is found first is the last on the stack. In the plane that is the winner at hand.
+        // On a segment, parts are ordered from left to right: an entry is left of another if it is
+        // larger at the left end. The part found first is the last on the stack. In the plane, this
+        // is the part of the current winner.
         for (int i = 0; i < n_entries; ++i) {
             int last = i;
             for (int j = i + 1; j < n_entries; ++j) {
@@ -593,7 +606,7 @@ struct Searching {
             ++n_parts;
             to += n_part;
         }
-        // Over the cell that has been split.
+        // Move the parts over the cell that has been split.
         Side<D>* from = whole + n;
         const std::int64_t n_moved = to - from;
         for (std::int64_t i = 0; i < n_moved; ++i) whole[i] = from[i];
@@ -644,7 +657,7 @@ struct Searching {
 
 }  // namespace detail
 
-// Put the domain on the stack: sides (n, D + 1) that are positive inside, with radii, in cyclic order.
+// Push the domain on the stack: sides (n, D + 1), positive inside, with radii, in cyclic order.
 template <int D>
 void begin_graph_search(GraphSearch& s, std::int64_t n, const double* lines, const double* radii) {
     Side<D>* sides = static_cast<Side<D>*>(s.sides);
@@ -663,8 +676,9 @@ void begin_graph_search(GraphSearch& s, std::int64_t n, const double* lines, con
     compose_graph<D>(*s.cell, 0, s.cell->n_nodes);
 }
 
-// Go on until nothing is left, `n_pieces` more have been written, something is missing, or another thread
-// sets `is_stopped`, as if so many had been written.
+// Continue until the search is complete, `n_pieces` more cells have been written, a capacity is
+// exceeded, or a sign is missing. If another thread sets `is_stopped`, end as if n_pieces had been
+// written.
 template <int D>
 GraphStatus run_graph_search(GraphSearch& s, std::int64_t n_pieces,
                              const std::int32_t* is_stopped) {

@@ -1,22 +1,24 @@
 // Networks whose nodes form a directed graph, on one cell of a line or a plane.
 //
-// Every number that a network computes has a slot. A node writes slots of its own from slots before it: a
-// block (a convolution or a matrix: rows of outputs, each a sum over taps of channels times a kernel), a
-// sparse map, or maxima. On a cell, where the winners of all maxima are known, every slot is an affine form
-// of the D coordinates of the domain.
+// Every number that a network computes has a slot. A node computes its own slots from earlier
+// slots. It is a block (a convolution or a matrix: rows of outputs, each a sum over taps of
+// channels times a kernel), a sparse map, or a node of maxima. On a cell, where the winners of all
+// maxima are known, every slot is an affine form of the D coordinates of the domain.
 //
-// Radii mean what they mean in `forms.hpp`: with the scale X, |a_k* - a_k| <= e / X and |c* - c| <= e. A sum of
-// n products has the radius (1 + kappa)(sum_j |w_j| (e_j + kappa mu_j) + kappa |b|) + X T with kappa = 2 (n + 4) u: a
-// product is rounded once and each of at most n + 1 sums once, and (1 + u)^(n + 2) - 1 < kappa / 1.5 as long as n < 2^40.
-// A radius is 0 only if all forms that come in are zero: then the form is the bias, exactly.
+// Radii have the same meaning as in `forms.hpp`: with the scale X, |a_k* - a_k| <= e / X and |c* -
+// c| <= e. A sum of n products has the radius (1 + kappa)(sum_j |w_j| (e_j + kappa mu_j) + kappa
+// |b|) + X T with kappa = 2 (n + 4) u: a product is rounded once, each of at most n + 1 sums is
+// rounded once, and (1 + u)^(n + 2) - 1 < kappa / 1.5 as long as n < 2^40. A radius is 0 only if
+// all input forms are zero; then the form is exactly the bias.
 //
-// Across a wall one maximum changes from a form to another. If their difference is f, then every form
-// downstream changes by a multiple delta f, and only these numbers are carried: a sparse column, with errors
-// eps that grow as radii do, to (1 + kappa) sum_j |w_j| (eps_j + kappa |delta_j|) + T. A form z becomes z' = z + delta f with
+// Across a wall, one maximum changes from one form to another. Let f be the difference of these
+// forms. Then every form downstream changes by a multiple delta f. Only these multiples are
+// propagated, as a sparse column, with errors eps that grow as radii do, to (1 + kappa) sum_j |w_j|
+// (eps_j + kappa |delta_j|) + T. A form z becomes z' = z + delta f with
 //
 //     e' = (1 + 2^-30) (e + |delta| (e_f + 2 u mu(f)) + eps (mu(f) + e_f) + 2 u mu(z')) + X T,
 //
-// since |z' - z'*| <= |z - z*| + |delta| |f - f*| + |delta - delta*| |f*| and two roundings.
+// since |z' - z'*| <= |z - z*| + |delta| |f - f*| + |delta - delta*| |f*| plus two roundings.
 #pragma once
 #include <cstdint>
 
@@ -30,7 +32,7 @@ typedef hm_graph_cell GraphCell;
 
 enum GraphKind { kBlock, kSparse, kMaxima };
 
-// A form of at most two coordinates: slopes, offset last, radius.
+// A form of at most two coordinates: slopes, then the offset, and the radius.
 template <int D>
 struct GraphForm {
     double at[D + 1];
@@ -172,7 +174,7 @@ GraphForm<D> difference(const GraphCell& cell, const GraphForm<D>& one, const Gr
     return form;
 }
 
-// What the maximum of a group is on the cell.
+// The form of a group's maximum on the cell.
 template <int D>
 void compose_maximum(const GraphCell& cell, const GraphNode& node, std::int64_t group) {
     const std::int64_t winner = cell.winners[node.first_group + group];
@@ -182,7 +184,7 @@ void compose_maximum(const GraphCell& cell, const GraphNode& node, std::int64_t 
     cell.radii[slot] = form.radius;
 }
 
-// Add to the list of slots that change.
+// Add a slot to the list of slots that change.
 inline void mark(const GraphCell& cell, const GraphNode& node, std::int64_t& n, std::int64_t slot) {
     if (cell.marks[slot]) return;
     cell.marks[slot] = 1;
@@ -190,8 +192,9 @@ inline void mark(const GraphCell& cell, const GraphNode& node, std::int64_t& n, 
     cell.dirty[node.first_dirty + n++] = static_cast<std::int32_t>(slot);
 }
 
-// Carry changes through a node; the slots of a node that change are listed in `dirty`. Of a block first the rows
-// that change are listed, then each of them is summed up, a few columns at a time.
+// Propagate changes through a node; the slots of the node that change are listed in `dirty`. For a
+// block, first the rows that change are listed, then each of them is summed, a few columns at a
+// time.
 inline void mark_block(const GraphCell& cell, const GraphNode& node, const GraphNode& source,
                        std::int64_t n_in, std::int64_t& n_out) {
     std::int64_t last = -1;
@@ -242,8 +245,8 @@ inline void carry_block(const GraphCell& cell, const GraphNode& node, std::int64
     }
 }
 
-// Call a function with every change of what a node reads, and where it reads it: slot, change, and
-// row or group and entry of the node.
+// Call a function with every change in the inputs of a node and the position where it is read:
+// slot, change, and row, or group and entry, of the node.
 template <class F>
 void for_all_uses(const GraphCell& cell, const GraphNode& node, const GraphNode& source,
                   std::int64_t n_in, F call) {
@@ -284,7 +287,7 @@ inline void carry_maxima(const GraphCell& cell, const GraphNode& node, const Gra
 
 }  // namespace detail
 
-// Write the forms of the nodes from `begin` to `end`, from the slots before and the winners.
+// Write the forms of the nodes from `begin` to `end`, given the earlier slots and the winners.
 template <int D>
 void compose_graph(const GraphCell& cell, std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) {
@@ -300,7 +303,7 @@ void compose_graph(const GraphCell& cell, std::int64_t begin, std::int64_t end) 
 
 namespace detail {
 
-// Add multiples of a row of derivatives to Chunk rows: those of `to`, `n` numbers apart.
+// Add multiples of a row of derivatives to Chunk rows of `to`, which are `n` numbers apart.
 template <int Chunk>
 void add_row(const double* from, const double* weights, std::int64_t n, double* to) {
     double factors[Chunk];
@@ -311,8 +314,8 @@ void add_row(const double* from, const double* weights, std::int64_t n, double* 
 
 }  // namespace detail
 
-// Carry the derivatives of all slots by some inputs from node to node; a slot has n numbers, those of slots that
-// no input moves are not written.
+// Propagate the derivatives of all slots with respect to some inputs from node to node. A slot has
+// n derivatives; slots that depend on no input are not written.
 inline void differentiate_graph(const GraphCell& cell, std::int64_t n, double* derivatives,
                                 std::uint8_t* is_moved) {
     const auto clear = [&](std::int64_t slot) {
@@ -383,9 +386,9 @@ void move_forms(const GraphCell& cell, const GraphForm<D>& f, std::int64_t first
 
 }  // namespace detail
 
-// Change the winners of some groups of a node, whose entries are the same forms in all of them, and all forms
-// downstream; `is_stale` gets the nodes whose radii have grown. A maximum is read off anew, so that what is exact is
-// again so, in its radius too.
+// Change the winners of some groups of a node, whose entries are the same forms in all of them, and
+// all forms downstream; `is_stale` receives the nodes whose radii have grown. A maximum is
+// recomputed from its slot, so that exact forms stay exact, with radius 0.
 template <int D>
 void flip_groups(const GraphCell& cell, std::int64_t at, std::int64_t n_groups,
                  const std::int32_t* groups, std::int32_t winner, std::uint8_t* is_stale) {
@@ -418,7 +421,7 @@ void flip_groups(const GraphCell& cell, std::int64_t at, std::int64_t n_groups,
         }
         if (i > at && node.kind == kBlock) detail::carry_block(cell, node, n_out);
         if (n_out > 0) is_stale[i] = 1;
-        // The slots of a row of a block follow one another.
+        // The slots of a block's row are consecutive.
         const std::int64_t step = node.kind == kBlock ? node.n_columns : 1;
         for (std::int64_t j = 0; j < n_out; j += step) {
             const std::int64_t first = cell.dirty[node.first_dirty + j];

@@ -1,8 +1,8 @@
 // Vertices and edges of the convex hull of one point set.
 //
-// A candidate is compared only with what has been found so far [Cla94]: the answer is either that it is
-// no vertex (no edge), or a direction that shows a new one. Each search does some candidates at a call
-// and keeps what it knows in the memory of its caller.
+// A candidate is compared only with the vertices or edges found so far [Cla94]. The result is
+// either that it is not a vertex (not an edge), or a direction that shows a new one. Each call of a
+// search processes some candidates; the state of the search is in the caller's memory.
 #pragma once
 #include <cstdint>
 
@@ -13,7 +13,7 @@ namespace hardmax {
 
 namespace detail {
 
-// Write one point less another, scaled to largest entry one.
+// Write the difference of two points, scaled to a largest entry of one.
 inline void difference_of(const double* one, const double* other, int dim, double* row) {
     double largest = 0.0;
     for (int t = 0; t < dim; ++t) {
@@ -23,7 +23,7 @@ inline void difference_of(const double* one, const double* other, int dim, doubl
     for (int t = 0; t < dim; ++t) row[t] /= largest;
 }
 
-// Scale a vector to length one, or minus one; zero stays.
+// Scale a vector to length one and multiply it by `sign`; zero stays zero.
 inline void to_unit(double* row, int dim, double sign = 1.0) {
     double square = 0.0;
     for (int t = 0; t < dim; ++t) square += row[t] * row[t];
@@ -44,7 +44,7 @@ inline void scale_to_largest_one(double* row, int dim) {
     for (int t = 0; largest > 0.0 && t < dim; ++t) row[t] /= largest;
 }
 
-// The point with the largest computed score, one left out; -1 if there is none.
+// The point with the largest computed score, excluding one; -1 if there is none.
 inline std::int64_t leader(const double* points, std::int64_t n, int dim, const double* direction,
                            std::int64_t left_out) {
     double best = -kInfinity;
@@ -62,7 +62,8 @@ inline std::int64_t leader(const double* points, std::int64_t n, int dim, const 
 
 }  // namespace detail
 
-// --- Candidates for vertices, in floats: callers prove each one -----------------------------------
+// --- Candidates for vertices, in floats; callers prove each one
+// -----------------------------------
 
 struct CandidateSearch {
     const double* points;  // (n_points, dim), well conditioned and centred about the origin
@@ -74,7 +75,7 @@ struct CandidateSearch {
     std::int64_t* known;     // points to compare with
     std::uint8_t* is_known;  // the same as a mask
     double* rows;            // (n_points + n_rays, dim)
-    std::int64_t* owners;    // what the rows are against: a point, or n_points + ray
+    std::int64_t* owners;    // the owners of the rows: a point, or n_points + ray
     NearestPoint nearest;
 };
 
@@ -91,8 +92,8 @@ inline void lay_out(CandidateSearch& s, Arena& arena, std::int64_t n_points, std
     lay_out(s.nearest, arena, dim);
 }
 
-// Find a direction that a target seems to win, or points it seems to lie between: `nearest` has the
-// support, as rows, and the direction. Points found on the way become known.
+// Find a direction in which a target appears to win, or points between which it appears to lie:
+// `nearest` contains the support, as rows, and the direction. Points found on the way become known.
 inline Separation find_candidate(CandidateSearch& s, std::int64_t target) {
     const int dim = s.dim;
     const double* own = s.points + target * dim;
@@ -132,13 +133,14 @@ inline Separation find_candidate(CandidateSearch& s, std::int64_t target) {
 
 enum Verdict {
     kUnseen = -2,
-    kOpen = -1,  // rounding stopped the search
+    kOpen = -1,  // rounding errors stopped the search
     kNo = 0,
     kYes = 1,
-    kClaimed = 2  // no, if the origin lies in the hull of the support: to be proved exactly
+    kClaimed = 2  // no, provided that the origin lies in the hull of the support, which must be
+                  // proved exactly
 };
 
-// Buffers to invert one simplex after the other.
+// Buffers for inverting one simplex after the other.
 struct Simplex {
     double* rows;  // (dim + 1, dim)
     const double** columns;
@@ -162,18 +164,18 @@ inline bool last_is_inside(Simplex& s, double sign, int dim) {
 }
 
 struct HullVertices {
-    const double* points;  // (n, dim), n >= 2, distinct and exact: a difference rounds once
+    const double* points;  // (n, dim), n >= 2, distinct and exact: a difference is rounded once
     std::int64_t n;
     int dim;
     std::int64_t n_rivals;
     std::int64_t* rivals;  // the vertices found so far
     std::int64_t* listed;
-    double* units;  // (n, dim): against `listed`
+    double* units;  // (n, dim): relative to `listed`
     double* centre;
     double* direction;
-    int n_tried;            // directions from the centre in this batch,
-    std::int64_t n_before;  // and the vertices found before it
-    bool goes_outwards;     // whether they still find some
+    int n_tried;            // number of directions from the centre in this batch
+    std::int64_t n_before;  // number of vertices found before this batch
+    bool goes_outwards;     // whether these directions still find vertices
     Simplex simplex;
     NearestPoint nearest;
 };
@@ -196,7 +198,8 @@ inline void lay_out(HullVertices& s, Arena& arena, std::int64_t n_points, int di
 
 namespace detail {
 
-// Prove that a point scores more than all others at a direction, and if so make it a vertex.
+// Prove that a point scores higher than all others in a direction, and if so, record it as a
+// vertex.
 inline bool note_if_it_leads(HullVertices& s, std::int64_t index, const double* direction,
                              std::int8_t* verdict) {
     if (verdict[index] != kUnseen) return false;
@@ -221,7 +224,8 @@ inline void start_vertices(HullVertices& s, std::int8_t* verdict) {
     }
 }
 
-// Try the direction from the centre through point k, which costs little, while that finds vertices.
+// Try the direction from the centre through point k, which is cheap, as long as this finds
+// vertices.
 inline void go_outwards(HullVertices& s, std::int64_t k, std::int8_t* verdict) {
     constexpr int batch = 64;
     if (s.n_tried == batch) {
@@ -237,8 +241,9 @@ inline void go_outwards(HullVertices& s, std::int64_t k, std::int8_t* verdict) {
     detail::note_if_it_leads(s, best, s.direction, verdict);
 }
 
-// Decide whether point k is a vertex. If `verdict` becomes kClaimed, `support` (dim + 1) has points j
-// such that the origin seems to lie in the hull of the differences from j to k, padded with -1.
+// Decide whether point k is a vertex. If `verdict` becomes kClaimed, `support` (dim + 1), padded
+// with -1, contains points j such that the origin appears to lie in the hull of the differences
+// from j to k.
 inline void decide_vertex(HullVertices& s, std::int64_t k, std::int8_t* verdict,
                           std::int64_t* support) {
     using namespace detail;
@@ -279,7 +284,7 @@ inline void decide_vertex(HullVertices& s, std::int64_t k, std::int8_t* verdict,
         if (note_if_it_leads(s, k, direction, verdict)) return;
         const std::int64_t best = leader(s.points, s.n, dim, direction, k);
         for (std::int64_t a = 0; a < count; ++a)
-            if (s.listed[a] == best) verdict[k] = kOpen;  // known already, and no help
+            if (s.listed[a] == best) verdict[k] = kOpen;  // already known, so no progress
         note_if_it_leads(s, best, direction, verdict);
         put(best);
     }
@@ -287,9 +292,9 @@ inline void decide_vertex(HullVertices& s, std::int64_t k, std::int8_t* verdict,
 
 // --- Edges ----------------------------------------------------------------------------------------
 
-// The rows of a vertex bound the cone where it wins, and its neighbours own the facets. A row is
-// dropped when the other rows are proved to imply it; otherwise the pair counts as an edge, so there
-// can be too many edges, never too few.
+// The rows of a vertex bound the cone in which it wins, and its neighbours own the facets. A row is
+// dropped if the other rows are proved to imply it; otherwise the pair counts as an edge. Hence
+// there can be too many edges, but never too few.
 struct HullEdges {
     static constexpr int kMostBases = 24;
 
@@ -297,9 +302,9 @@ struct HullEdges {
     std::int64_t n;
     int dim;
     std::int8_t* adjacent;  // (n, n)
-    // (room_claims, dim + 3): for each claimed pair j, k and vertices l such that the origin seems to
-    // be in the hull of k - j (when l is k) and of the j - l; padded with -1. When there is no room,
-    // pairs count as edges instead.
+    // (room_claims, dim + 3): for each claimed pair j, k and vertices l such that the origin
+    // appears to be in the hull of k - j (when l is k) and of the j - l; padded with -1. If the
+    // capacity is exceeded, pairs count as edges instead.
     std::int64_t* claims;
     std::int64_t room_claims, n_claims;
     std::int64_t* walls;
@@ -338,7 +343,7 @@ inline void put_unit(HullEdges& s, std::int64_t place, std::int64_t j, std::int6
     to_unit(unit, s.dim, sign);
 }
 
-// Look for a direction where j wins, or, with k, where it loses against k and no other.
+// Look for a direction in which j wins or, if k is given, in which j loses against k only.
 inline Separation look_around(HullEdges& s, std::int64_t j, std::int64_t k, double quality) {
     std::int64_t count = 0;
     for (std::int64_t m = 0; m < s.n; ++m)
@@ -349,7 +354,7 @@ inline Separation look_around(HullEdges& s, std::int64_t j, std::int64_t k, doub
 
 }  // namespace detail
 
-// How many of some pairs seem to be edges.
+// Return the number of sampled pairs that appear to be edges.
 inline int sampled_edges(HullEdges& s, int n_samples) {
     int n_edges = 0;
     for (std::int64_t sample = 0; sample < n_samples; ++sample) {
@@ -360,7 +365,7 @@ inline int sampled_edges(HullEdges& s, int n_samples) {
     return n_edges;
 }
 
-// Decide the pairs of vertex j with those after it, given all pairs of those before it.
+// Decide the pairs of vertex j with later vertices, given all pairs of the earlier vertices.
 inline void decide_edges(HullEdges& s, std::int64_t j) {
     using namespace detail;
     const int dim = s.dim;

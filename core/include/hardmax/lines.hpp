@@ -1,11 +1,11 @@
 // Values of a ReLU network at points of a line, layer by layer.
 //
-// Rows are the pre-activations of a layer at points p_0 < p_1 < ...; between two of them every unit is
-// an affine form. What is proved about errors, and where the names of bounds come from, is said in
-// src/hardmax/regions/_lines/rectified_lines.py. A value a_j has the radius A omega_j + beta |b_j|, exactly 0
-// where its factors are; otherwise it is raised by kRaise, more than its own rounding, and by kTiny,
-// more than every underflow. The points are off from the true ends of an interval by at most eta of
-// its length.
+// Rows are the pre-activations of a layer at points p_0 < p_1 < ...; between two consecutive
+// points, every unit is an affine form. The proofs of the error bounds, and the definitions of
+// their names, are in src/hardmax/regions/_lines/rectified_lines.py. A value a_j has the radius A
+// omega_j + beta |b_j|. It is exactly 0 if its factors are; otherwise it is increased by kRaise,
+// which exceeds its own rounding error, and by kTiny, which exceeds every underflow. The points
+// differ from the true ends of an interval by at most eta times its length.
 #pragma once
 #include <cstdint>
 
@@ -13,18 +13,18 @@
 
 namespace hardmax {
 
-// The e, rho and beta of the radii of a row: A = e + rho.
+// The numbers e, rho and beta in the radii of a row: A = e + rho.
 struct LineScale {
     double e, rho, beta;
 };
 
-// How far the true ends of an interval may lie from its points, in lengths of the interval.
+// Bounds on the distances of an interval's true ends from its points, in lengths of the interval.
 struct Blur {
     double left, right;
 };
 
-// The coordinate w t, the weight w, which belongs to the values, and once more the weight, near the
-// true breakpoint and as precise as the coordinate.
+// The coordinate w t; the weight w that belongs to the values; and the weight again, close to that
+// of the true breakpoint and as precise as the coordinate.
 struct Place {
     double at[3];
 };
@@ -45,18 +45,18 @@ struct LineRows {
 
 namespace detail {
 
-// The larger of two numbers; infinity if one of them is no number.
+// The larger of two numbers; infinity if either is NaN.
 inline double larger_or_infinite(double one, double other) {
     if (one >= other) return one;
     return other > one ? other : kInfinity;
 }
 
-// The beta of a point; 0 only if its weight is, which may be known to few bits.
+// The beta of a point. It is 0 only if the weight is 0; the weight may be known to only a few bits.
 inline double bias_scale(double kappa, double weight) {
     return weight != 0.0 ? kappa * weight * kRaise + kTiny : 0.0;
 }
 
-// A bound on the Euclidean norm of the positive part of a row, 0 only for zeros.
+// A bound on the Euclidean norm of the positive part of a row; 0 only if this part is zero.
 inline double positive_norm(const double* row, std::int64_t n) {
     Lanes squares = all(0.0);
     double total = 0.0;
@@ -75,7 +75,7 @@ inline double positive_norm(const double* row, std::int64_t n) {
     return __builtin_sqrt(total) * kRaise;
 }
 
-// What is the same for all units of an interval: bounds on A and beta at both ends.
+// Bounds common to all units of an interval: bounds on A and beta at both ends.
 struct IntervalBounds {
     double scale, beta;
 };
@@ -86,8 +86,9 @@ inline IntervalBounds bounds_of(const LineScale& one, const LineScale& other) {
 }
 
 struct Changes {
-    std::int64_t n;    // how many units change between two points; -1 if a sign may be in doubt
-    std::int64_t sum;  // the sum of their numbers; -1 if some units may be 0
+    std::int64_t n;    // number of units that change between two points; -1 if a sign may be
+                       // undecided
+    std::int64_t sum;  // sum of their indices; -1 if some units may be 0
 };
 
 inline Changes count_changes(const double* left, const double* right, const NormedMap& map,
@@ -129,7 +130,7 @@ inline double radius_of(const LineScale& scale, double omega, double bias_size) 
     return (factor * omega + scale.beta * bias_size) * kRaise + kTiny;
 }
 
-// The same with the radii of each end; a form that is 0, or is so at an exact end, is known.
+// The same with the radii of each end. A form that is exactly 0, or is 0 at an exact end, is known.
 inline std::int64_t count_carefully(const double* left, const double* right, const NormedMap& map,
                                     const LineScale* scales, const Blur& blur) {
     std::int64_t n_changes = 0;
@@ -149,11 +150,12 @@ inline std::int64_t count_carefully(const double* left, const double* right, con
     return n_changes;
 }
 
-// Where a unit vanishes between two points: at which part of the way, and how far off that may be.
+// The zero of a unit between two points: its position as a part of the way, and a bound on its
+// error.
 typedef hm_line_zero Zero;
 
-// The zero of a form with values a, b of opposite signs, known to r, is at |a| / S with S = |a| + |b|,
-// known to (r + 4 u |a|) / (S - 2 r). False if that says nothing.
+// The zero of a form with values a, b of opposite signs, known to r, is at |a| / S with S = |a| +
+// |b|, known to (r + 4 u |a|) / (S - 2 r). Returns false if this bound is useless.
 inline bool find_zero(const double* left, const double* right, const NormedMap& map,
                       IntervalBounds bounds, std::int64_t j, Zero& zero) {
     const double a = magnitude(left[j]), size = a + magnitude(right[j]);
@@ -163,7 +165,7 @@ inline bool find_zero(const double* left, const double* right, const NormedMap& 
     return size > 4.0 * radius && size < kInfinity;
 }
 
-// Sort from left to right: heaps, because insertion would be slow where many units change.
+// Sort from left to right. Heapsort, because insertion sort would be slow if many units change.
 template <class T, class Order>
 void sift_down(T* zeros, std::int64_t root, std::int64_t n, const Order& is_before) {
     const T moved = zeros[root];
@@ -209,7 +211,8 @@ inline bool find_zeros(const double* left, const double* right, const NormedMap&
     return is_sure;
 }
 
-// Divide how far ends may be off by the lengths of the parts they bound; false if that is too far.
+// Divide the errors of the ends by the lengths of the parts that they bound. Returns false if a
+// quotient is too large.
 inline bool find_blurs(const Zero* zeros, std::int64_t n, const Blur& outer, Blur* blurs) {
     constexpr double widest = 0.25;
     double before = 0.0, blur = outer.left;
@@ -225,9 +228,9 @@ inline bool find_blurs(const Zero* zeros, std::int64_t n, const Blur& outer, Blu
     return true;
 }
 
-// Write the rows of the next layer at the zeros between two points, from those at the points.
-// `weight` has what each unit adds, `form` is a row to work in. Rows follow each other: that of the
-// left point, the new ones, that of the right one.
+// Write the rows of the next layer at the zeros between two points, computed from the rows at the
+// points. `weight` contains the contribution of each unit, and `form` is scratch for one row. The
+// rows are consecutive: the left point, the new points, the right point.
 inline void carry(const double* left, const double* right, const Zero* zeros, std::int64_t n,
                   const double* weight, std::int64_t width, double* rows, double* form) {
     const double *a = rows, *b = rows + (n + 1) * width;
@@ -260,7 +263,8 @@ inline void carry(const double* left, const double* right, const Zero* zeros, st
     }
 }
 
-// A bound on the norm of a positive part, and of units that are off but were or will be on.
+// A bound on the norm of the positive part, including units that are off here but on elsewhere in
+// the interval.
 inline double continued_norm(double size, const double* row, const Zero* zeros, std::int64_t n) {
     double total = size * size;
     for (std::int64_t k = 0; k < n; ++k)
@@ -270,7 +274,7 @@ inline double continued_norm(double size, const double* row, const Zero* zeros, 
 
 inline Panels panels_of(const NormedMap& map) { return {map.panels, map.n_in + 1, map.n_out}; }
 
-// Put the positive parts of the rows at up to six points, and their weights, into a batch.
+// Append the positive parts of the rows at up to six points, and their weights, to a batch.
 inline void put_points(RowBatch& batch, const double* values, std::int64_t width,
                        const Place* places, double* const* outs, int n) {
     RowBatch::Group& group = begin_group(batch, n, outs);
@@ -304,8 +308,8 @@ inline void put_points(RowBatch& batch, const double* values, std::int64_t width
 
 namespace detail {
 
-// Multiply two rows, with a number for the bias last, by a map. Four terms at a time, so that sums are
-// read and written less often; they ascend all the same.
+// Multiply two rows, each ending with a number for the bias, by a map. Four terms are processed at
+// a time, to read and write the sums less often; the order of summation is still ascending.
 inline void multiply_pair(const NormedMap& map, const double* const* rows, const double* last,
                           double* products) {
     const std::int64_t n = map.n_out, n_terms = map.n_in + 1;
@@ -314,7 +318,7 @@ inline void multiply_pair(const NormedMap& map, const double* const* rows, const
         const double* weights[4];
         double factors[2][4];
         for (std::int64_t k = 0; k < 4; ++k) {
-            // A term too many is 0 times the bias.
+            // An extra term is 0 times the bias.
             const std::int64_t term = start + k;
             weights[k] = map.rows + (term < n_terms ? term : map.n_in) * n;
             for (int r = 0; r < 2; ++r)
@@ -337,8 +341,8 @@ inline void multiply_pair(const NormedMap& map, const double* const* rows, const
 
 }  // namespace detail
 
-// Write the rows of a layer at two points where the stream before it is given, with their weights. Of
-// the scales e is there already.
+// Write the rows of a layer at two points, given the stream before it with weights. The scales
+// already contain e.
 inline void enter_line(const NormedMap& map, const double* const* ends, const double* weights,
                        double* rows, LineScale* scales) {
     detail::multiply_pair(map, ends, weights, rows);
@@ -350,35 +354,35 @@ inline void enter_line(const NormedMap& map, const double* const* ends, const do
     }
 }
 
-// Why `advance` came back: no layer is left; there is much to do; an interval is in doubt; the next
-// layer would have too many entries; the memory is too small for it.
+// The reason why `advance` returned: no layer is left; a limit on the work is reached; an interval
+// is undecided; the next layer would have too many entries; the memory is too small for it.
 enum LineStatus { kLineDone, kLinePaused, kLineOpen, kLineCrowded, kLineFull };
 
-// The search along a line, in memory of the caller: rows of one layer in one half of it, those of the
-// next in the other.
+// The search along a line, in the caller's memory: one half contains the rows of one layer, the
+// other half those of the next.
 struct LineSearch {
     const NormedMap* maps;
     std::int64_t n_layers;
     std::int64_t index;  // the layer of the rows
     std::int64_t n_signs;
     LineRows rows;
-    std::uint8_t* is_open;  // (n - 1): which intervals are in doubt
+    std::uint8_t* is_open;  // (n - 1): which intervals are undecided
     char* halves[2];
     std::size_t half_size;
-    int half;  // where the rows are not
+    int half;  // the half that does not contain the rows
 };
 
-// What is known of the cells when no layer is left.
+// The data of the cells once no layer is left.
 struct FoundCells {
     double *where, *radii;  // the ends
-    std::int64_t* groups;   // (n - 2): which entry of the signature changes at each inner end,
-    std::uint8_t* winners;  // and what to
+    std::int64_t* groups;   // (n - 2): the entry of the signature that changes at each inner end
+    std::uint8_t* winners;  // the new value of this entry
 };
 
 namespace detail {
 
-// Cut the intervals by the units of one layer. On kLineDone (of this layer) and kLineOpen the search
-// has gone on; otherwise it is as it was.
+// Cut the intervals by the units of one layer. On kLineDone (for this layer) and kLineOpen, the
+// search has advanced; otherwise it is unchanged.
 inline LineStatus cut_by_layer(LineSearch& s, std::uint8_t* states, std::int64_t most_entries) {
     const NormedMap& map = s.maps[s.index];
     const LineRows rows = s.rows;
@@ -458,7 +462,7 @@ inline LineStatus cut_by_layer(LineSearch& s, std::uint8_t* states, std::int64_t
         for (std::int64_t z = starts[i]; z < starts[i + 1]; ++z) {
             const std::int64_t unit = zeros[z].unit;
             ++k;
-            // Far out on a ray the difference of a part to 1 has few digits.
+            // Far out on a ray, the difference between a part and 1 has few digits.
             const double part = zeros[z].part,
                          rest = magnitude(b[unit]) / (magnitude(a[unit]) + magnitude(b[unit]));
             for (int c = 0; c < 3; ++c)
@@ -513,16 +517,17 @@ inline LineStatus cut_by_layer(LineSearch& s, std::uint8_t* states, std::int64_t
 
 }  // namespace detail
 
-// Write where the points of a row are, t = at[0] / at[2], and how far the true ends of intervals are
-// from there at most. No finite end of the line is further out than `reach`, which is at least 1.
+// Write the positions t = at[0] / at[2] of a row's points, and bounds on the distances of the true
+// ends of intervals from them. `reach` >= 1 bounds the absolute values of the finite ends of the
+// line.
 //
-// A point (T, w) is a mean of two others, in each layer with parts known to 4 u and rounded to 2 u; so
-// after l layers, and an end that was rounded, both coordinates are off by at most 8 (l + 2) u of the
-// largest, which is 1 or the reach. With T = at[0] and w = at[1],
-// |T* / w* - t| <= (error (reach + |t|) + |t| |at[2] - w|) / (w - error) for the point (T*, w*) itself.
-// A true end is off from its point by a part eta of the way from p to q, along which t moves at most
-// m / (1 - m eta)^2 times as fast as evenly, where m is the quotient of the larger weight by the
-// smaller.
+// Proof: a point (T, w) is a mean of two others in each layer, with parts known to 4 u and rounded
+// to 2 u. After l layers and the rounding of an end, the error of both coordinates is at most 8 (l
+// + 2) u times the largest coordinate, which is 1 or the reach. With T = at[0] and w = at[1],
+// T* / w* - t| <= (error (reach + |t|) + |t| |at[2] - w|) / (w - error) for the point (T*, w*)
+// itself. A true end differs from its point by a
+// part eta of the way from p to q, along which t moves at most m / (1 - m eta)^2 times as fast as
+// at constant speed, where m is the quotient of the larger weight and the smaller.
 inline void bound_ends(std::int64_t n, const Place* places, const Blur* blurs,
                        std::int64_t n_layers, double reach, double* where, double* radii) {
     const double error = 8.0 * static_cast<double>(n_layers + 2) * kU;
@@ -532,11 +537,11 @@ inline void bound_ends(std::int64_t n, const Place* places, const Blur* blurs,
         if (!(w > 2.0 * error)) return kInfinity;
         return (error * (reach + size) + size * magnitude(places[i].at[2] - w)) / (w - error);
     };
-    // By the interval between two ends, of which this one is off by a part eta.
+    // Bound the error due to the interval between two ends, of which this end is off by a part eta.
     const auto off = [&](std::int64_t left, double eta) {
         if (eta == 0.0) return 0.0;
         const double p = places[left].at[1], q = places[left + 1].at[1];
-        // Both weights may be off a little.
+        // Both weights may have small errors.
         const double part = 1.125 * eta * larger(p, q) / (p < q ? p : q);
         const double length =
             where[left + 1] - where[left] + 2.0 * (rounded(left) + rounded(left + 1));
@@ -550,7 +555,7 @@ inline void bound_ends(std::int64_t n, const Place* places, const Blur* blurs,
     }
 }
 
-// Write down what is known of the cells.
+// Write the data of the cells.
 inline LineStatus finish(const LineSearch& s, double reach, FoundCells& found) {
     const std::int64_t n = s.rows.n;
     Arena arena{s.halves[s.half]};
@@ -574,10 +579,10 @@ inline LineStatus finish(const LineSearch& s, double reach, FoundCells& found) {
     return kLineDone;
 }
 
-// Cut intervals by the units of one layer after the other. `states` gets which units are on in the
-// first interval, of all layers from the first one on that the search gets through; `most_rows` says
-// how many rows of each layer are too few to pause before it, `most_entries` how many entries new rows
-// may have in all.
+// Cut intervals by the units of one layer after another. `states` receives the units that are on in
+// the first interval, for all layers that the search completes, starting with the first.
+// `most_rows` contains, for each layer, the number of rows up to which the search does not pause
+// before it. `most_entries` is the maximum number of entries in new rows.
 inline LineStatus advance(LineSearch& s, std::uint8_t* states, const std::int64_t* most_rows,
                           std::int64_t most_entries, double reach, FoundCells& found) {
     while (s.index < s.n_layers) {
@@ -590,7 +595,8 @@ inline LineStatus advance(LineSearch& s, std::uint8_t* states, const std::int64_
     return finish(s, reach, found);
 }
 
-// The same from the two ends of a segment on, where the stream before the first layer is given exactly.
+// The same, starting from the two ends of a segment, given exactly as the stream before the first
+// layer.
 inline LineStatus advance_between(LineSearch& s, const double* const* ends, std::uint8_t* states,
                                   const std::int64_t* most_rows, std::int64_t most_entries,
                                   FoundCells& found) {

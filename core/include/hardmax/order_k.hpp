@@ -1,35 +1,38 @@
-// Which sets of forms are the k largest on an open set of the plane, and between which of them walls
-// lie.
+// The sets of forms that are the k largest on an open set of the plane, and the walls between these
+// sets.
 //
-// The cell of a set is convex and contains no line (the slopes are not all on a line), so it is walked
-// around from one of its vertices: counter-clockwise until the walk closes, or runs to infinity; then
-// the other way. Across each wall lies another set, found from those who tie along it.
+// The cell of a set is convex and contains no line (the slopes are not collinear). Hence it is
+// traversed starting from one of its vertices: counter-clockwise until the walk closes or goes to
+// infinity, and in the latter case also clockwise. Another set lies across each wall; it is found
+// from the forms that tie along the wall.
 //
-// A wall is where a form i of the set ties with a form j outside it. Along the line f_i = f_j, to the
-// left of the outward normal a_j - a_i, a form h gains on both at the rate (a_j - a_i) x (a_h - a_i): the
-// sign of turn(i, j, h). The wall ends where the first form of the set falls to the common value or
-// the first one outside rises to it; forms that tie at the vertex just left come no more.
+// A wall is where a form i of the set ties with a form j outside it. Along the line f_i = f_j, to
+// the left of the outward normal a_j - a_i, a form h gains on both at the rate (a_j - a_i) x (a_h -
+// a_i), which has the sign of turn(i, j, h). The wall ends where the first form of the set falls to
+// the common value or the first form outside rises to it; forms that tie at the vertex just left
+// cannot do so again.
 //
-// Forms are distinct, each with a multiplicity. The k largest are some forms with all their copies and,
-// where k falls between, some copies of one more, the *part*.
+// Forms are distinct, each with a multiplicity. The k largest forms consist of some forms with all
+// their copies and, if k falls between two of these counts, some copies of one more form, the
+// *part*.
 #pragma once
 #include "lanes.hpp"
 #include "lifted.hpp"
 
 namespace hardmax {
 
-// A cell to be walked around: it reaches the vertex along the wall of i and j in this sense (1 is
-// counter-clockwise, -1 the other).
+// A cell to be traversed: it reaches the vertex along the wall of i and j in this sense (1 is
+// counter-clockwise, -1 clockwise).
 struct CellStart {
     int32_t i, j;
-    int32_t vertex, n_tied;  // the forms that tie at the vertex, in `tied`
+    int32_t vertex, n_tied;  // the forms that tie at the vertex, stored in `tied`
     int32_t sense;
 };
 
 struct OrderK {
     LiftedForms forms;
     const int32_t* multiplicity;
-    int32_t k, key_length;  // the forms of a set, ascending, filled up with n; then the part, or n
+    int32_t k, key_length;  // the forms of a set, ascending, padded with n; then the part, or n
     int32_t room_cells, room_walls, room_tied, table_size;
     int32_t n_cells, n_done, n_walls, n_tied;
     int32_t* keys;  // (room_cells, key_length)
@@ -39,9 +42,10 @@ struct OrderK {
     int32_t* tied;             // (room_tied)
     int32_t* table;            // (table_size): cells by hash, or -1
     double* coordinate[3][2];  // each (n, padded): high and low parts of the floats of the forms
-    double* side;         // (n, padded): 1 for forms of the set, -1 for others, 0 for what ties
+    double* side;         // (n, padded): 1 for forms of the set, -1 for others, 0 for forms that
+                          // tie
     double* soonest;      // (n, padded)
-    int32_t* vertex;      // (n): who ties at the vertex of the walk
+    int32_t* vertex;      // (n): the forms that tie at the current vertex
     int32_t* across;      // (n)
     int32_t* candidates;  // (n)
     int32_t* key;         // (key_length)
@@ -83,7 +87,7 @@ namespace detail {
 
 inline int32_t part_of(const OrderK& o, const int32_t* key) { return key[o.key_length - 1]; }
 
-// The sign of <a_g - a_h, a_j - a_i> where all four slopes are on one line.
+// The sign of <a_g - a_h, a_j - a_i> if all four slopes are collinear.
 inline int order_along(const LiftedForms& f, int g, int h, int i, int j) {
     Limb* d = f.scratch;
     for (int axis = 0; axis < 2; axis++) {
@@ -96,16 +100,18 @@ inline int order_along(const LiftedForms& f, int g, int h, int i, int j) {
     return 0;
 }
 
-// Write down when each form meets the wall of i and j at the soonest, along it in a sense: infinity if
-// never. Returns when the first one has met it at the latest.
+// Write, for each form, a lower bound on the position at which it meets the wall of i and j, along
+// the wall in the given sense; infinity if it never does. Returns an upper bound on the position of
+// the first meeting.
 //
-// With v = a_j - a_i and c = c_j - c_i the wall is at -c v / <v, v> + t v' / <v, v>, v' being v turned left.
-// There a form with the differences d, e to form i exceeds it by (N + t R) / <v, v>, where
-// N = <v, v> e - c <v, d> and R = v x d. It comes if R has not its side's sign, and meets the wall at
-// t = side N / |R|. Differences err by 4 u of themselves and a tail, and are at most 2. So R errs by
-// r = 16 u of its two products and 16 tails at most, and N by 32 u of its terms and 64 tails, unless v is
-// so short that the tail is more than u / 4 of it. With w = 1 / (|R| - r), t differs from side N w by at
-// most w (error of N + 2 |N| r w).
+// With v = a_j - a_i and c = c_j - c_i, the wall is at -c v / <v, v> + t v' / <v, v>, where v' is v
+// turned left. There, a form with the differences d, e to form i exceeds form i by (N + t R) / <v,
+// v>, where N = <v, v> e - c <v, d> and R = v x d. The form approaches if R does not have the sign
+// of its side, and it meets the wall at t = side N / |R|. The errors of differences are 4 u
+// relative plus a tail, and differences are at most 2. So the error of R is at most r = 16 u times
+// its two products plus 16 tails, and the error of N is at most 32 u times its terms plus 64 tails,
+// unless v is so short that the tail is more than u / 4 of it. With w = 1 / (|R| - r), t differs
+// from side N w by at most w (error of N + 2 |N| r w).
 inline double meetings(OrderK& o, int i, int j, int sense) {
     const LiftedForms& f = o.forms;
     const double v1 = difference(f.column[0][j], f.column[0][i]);
@@ -155,11 +161,11 @@ inline double meetings(OrderK& o, int i, int j, int sense) {
     return limit;
 }
 
-// Follow the wall of i and j from the vertex at hand to its other end; the vertex there takes its
-// place. Returns how many forms tie there, or 0 if there is none.
+// Follow the wall of i and j from the current vertex to its other end, which becomes the current
+// vertex. Returns the number of forms that tie there, or 0 if there is no such vertex.
 inline int follow(OrderK& o, int i, int j, int sense, int n_tied) {
     const LiftedForms& f = o.forms;
-    // Who ties along the wall stays.
+    // The forms that tie along the wall remain.
     int n_stay = 0;
     for (int m = 0; m < n_tied; m++) o.across[m] = static_cast<int32_t>(o.side[o.vertex[m]]);
     for (int m = 0; m < n_tied; m++) o.side[o.vertex[m]] = 0.0;
@@ -191,8 +197,8 @@ inline int follow(OrderK& o, int i, int j, int sense, int n_tied) {
     return first >= 0 ? n : 0;
 }
 
-// The wall of the cell at the vertex that comes next in a sense: of all forms i of the set and j outside
-// it that tie there, those whose normal a_j - a_i is turned furthest.
+// The wall of the cell that is next at the vertex in the given sense: among all forms i of the set
+// and j outside it that tie there, the pair whose normal a_j - a_i is turned furthest.
 inline void next_wall(const OrderK& o, int n_tied, int32_t part, int sense, int& i, int& j) {
     const int32_t n = o.forms.n;
     i = j = -1;
@@ -240,7 +246,7 @@ inline void select(OrderK& o, int32_t* key, int length, const int32_t* ranked, i
     key[o.key_length - 1] = part;
 }
 
-// The place of a key in the table: that of the cell, or an empty one.
+// The slot of a key in the table: the slot of its cell, or an empty one.
 inline int32_t place_of(const OrderK& o, const int32_t* key) {
     uint64_t hash = 14695981039346656037u;
     for (int m = 0; m < o.key_length; m++)
@@ -256,15 +262,17 @@ inline int32_t place_of(const OrderK& o, const int32_t* key) {
     }
 }
 
-// Note a wall of the cell at hand, and the cell across if it is new. `vertex_at` says where the forms
-// tied at the vertex at hand are kept, or is -1 and is set. False if there is no room.
+// Record a wall of the current cell, and the cell across if it is new. `vertex_at` is the position
+// of the forms tied at the current vertex, or -1, in which case it is set. Returns false if the
+// capacity is exceeded.
 inline bool cross(OrderK& o, const int32_t* key, int i, int j, int sense, int n_tied,
                   int32_t& vertex_at) {
     if (o.n_walls == o.room_walls) return false;
     o.walls[2 * o.n_walls] = i;
     o.walls[2 * o.n_walls + 1] = j;
     o.n_walls++;
-    // Those who tie along the wall, in their order beyond it; the others of the set stay in it.
+    // The forms that tie along the wall, in their order beyond it; the other forms of the set stay
+    // in it.
     int n_across = 0;
     for (int m = 0; m < n_tied; m++) {
         const int32_t h = o.vertex[m];
@@ -289,7 +297,7 @@ inline bool cross(OrderK& o, const int32_t* key, int i, int j, int sense, int n_
         vertex_at = o.n_tied;
         for (int m = 0; m < n_tied; m++) o.tied[o.n_tied++] = o.vertex[m];
     }
-    // The first one in order beyond the wall is in the new set, the last one is not.
+    // In the order beyond the wall, the first form is in the new set, and the last is not.
     o.starts[o.n_cells] = {o.across[0], o.across[n_across - 1], vertex_at, n_tied, sense};
     for (int m = 0; m < o.key_length; m++)
         o.keys[static_cast<int64_t>(o.n_cells) * o.key_length + m] = o.key[m];
@@ -297,7 +305,7 @@ inline bool cross(OrderK& o, const int32_t* key, int i, int j, int sense, int n_
     return true;
 }
 
-// Walk around a cell. False if there is no room.
+// Walk around a cell. Returns false if the capacity is exceeded.
 inline bool walk_around(OrderK& o, int32_t cell) {
     const CellStart start = o.starts[cell];
     const int32_t* key = o.keys + static_cast<int64_t>(cell) * o.key_length;
@@ -308,7 +316,7 @@ inline bool walk_around(OrderK& o, int32_t cell) {
         int32_t vertex_at = start.vertex;
         for (int m = 0; m < n_tied; m++) o.vertex[m] = o.tied[start.vertex + m];
         if (half == 1) {
-            // The other way, along the wall it came by.
+            // Go the other way, along the wall by which the cell was reached.
             if (!cross(o, key, start.i, start.j, sense, n_tied, vertex_at)) return false;
             n_tied = follow(o, start.i, start.j, sense, n_tied);
             vertex_at = -1;
@@ -332,14 +340,14 @@ inline bool walk_around(OrderK& o, int32_t cell) {
 
 }  // namespace detail
 
-// Begin at a wall that is known: `key` is a set and `tied` all forms that tie along one of its walls, the
-// one of i in the set and j outside.
+// Begin at a known wall: `key` is a set, and `tied` contains all forms that tie along the wall
+// between i in the set and j outside.
 inline void begin(OrderK& o, const int32_t* key, const int32_t* tied, int32_t n_tied, int32_t i,
                   int32_t j) {
     o.n_done = o.n_walls = o.n_tied = 0;
     o.first_wall[0] = 0;
     for (int32_t m = 0; m < o.table_size; m++) o.table[m] = -1;
-    // What fills the rows up to whole lanes ties always, so that it never comes.
+    // The padding up to whole lanes always ties, so that it is never met.
     for (int h = 0; h < padded(o.forms.n); h++) {
         o.side[h] = h < o.forms.n ? -1.0 : 0.0;
         for (int axis = 0; axis < 3; axis++) {

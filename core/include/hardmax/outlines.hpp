@@ -1,22 +1,29 @@
-// On which rows the vertices of cells lie, and facets of a wall compared by their vertices and rows.
+// The rows on which the vertices of cells lie, and comparison of a wall's facets by their vertices
+// and rows.
 //
-// A vertex lies on D independent facets at least; if all forms but D have a sign there, these are the ones.
-// If more have none, but all of them are linear, the vertex is the origin, and lies on all of them.
+// A vertex lies on at least D independent facets. If all forms except D have a sign at the vertex,
+// it lies on these D facets. If more than D forms have no sign there but all of them are linear,
+// the vertex is the origin and lies on all of them.
 //
-// Let F and G be facets of cells P and Q on both sides of a wall of layer l, where no groups tie. P and Q have
-// the same winners up to layer l, but for those that meet on the wall, and so the same forms: what these exceed
-// in P they exceed in Q, and on the wall the two that meet are equal. Rows of layers up to l, and the sides of
-// the domain, are therefore positive on F as they are on G, and G is where the others are: those of later
-// layers that hold vertices of G. Call them the parting rows of G.
+// Let F and G be facets of cells P and Q on the two sides of a wall of layer l on which no groups
+// tie. P and Q have the same winners up to layer l, except for the two forms that meet on the wall,
+// and therefore the same forms. The forms that these winners exceed are the same in P and Q, and on
+// the wall the two forms that meet are equal. Hence the rows of layers up to l and the sides of the
+// domain are positive on both F and G, and G is the set where its other rows are positive: the rows
+// of later layers that contain vertices of G. These are the parting rows of G.
 //   If all of F is negative on one of them, F and G are apart.
-//   If a point of F is positive on all of them, F and G overlap: all of F around it is in G.
-// In three dimensions facets are convex polygons of a plane. Two of them with no inner point in common are
-// parted by a line through an edge of one of them, one on each closed side, and that is on a parting row.
-//   If on each parting row of G some vertex of F is positive, and on each of F some of G, they overlap.
-// In four dimensions facets are polytopes of a space. If they met, a vertex of what they share would be the only
-// common point of a face of F and a face of G, one of which is an edge then or a vertex, as three dimensions
-// have no room for two that are larger.
-//   If no segment between vertices of F meets G, and none between those of G meets F, they are apart.
+//   If a point of F is positive on all of them, F and G overlap: G contains F near this point.
+// In three dimensions, facets are convex polygons in a plane. Two polygons without a common inner
+// point are separated by a line through an edge of one of them, with one polygon on each closed
+// side. This line is on a parting row.
+//   If each parting row of G is positive at some vertex of F, and each parting row of F at some
+//   vertex of G, they overlap.
+// In four dimensions, facets are polytopes in a 3-dimensional space. If they met, a vertex of their
+// intersection would be the only common point of a face of F and a face of G. One of these faces
+// would be an edge or a vertex, because two larger faces cannot meet in a single point in three
+// dimensions.
+//   If no segment between vertices of F meets G, and no segment between vertices of G meets F, they
+//   are apart.
 #pragma once
 #include "facets.hpp"
 #include "lanes.hpp"
@@ -26,7 +33,7 @@ namespace hardmax {
 
 namespace detail {
 
-// The rows of a cell, those of its facets, then those of the domain.
+// The rows of a cell: first those of its facets, then those of the domain.
 struct Rows {
     std::int64_t first, border;
     int n_own, n;
@@ -37,10 +44,11 @@ struct Rows {
     std::int64_t operator[](int r) const { return r < n_own ? first + r : border + r - n_own; }
 };
 
-// Write the rows on which each vertex of a cell lies, as bits, and kNotOnRows where that is not known.
+// Write the rows on which each vertex of a cell lies, as bits, or kNotOnRows if these are unknown.
 //
-// The value of a row at a point with coordinates of at most X is off by 2 kappa (|a|_1 X + |c|), where
-// it rounds, by d r (X + beta) + s for its radii, and by |a|_1 beta for that of the point.
+// The value of a row at a point with coordinates of at most X has three errors: 2 kappa (|a|_1 X +
+// |c|) from rounding, d r (X + beta) + s from the radii of the row, and |a|_1 beta from the radius
+// of the point.
 constexpr Word kNotOnRows = ~Word{0};
 template <int D>
 void find_incidences(const FacetTable& t, std::int64_t cell, Word* masks) {
@@ -82,12 +90,12 @@ void find_incidences(const FacetTable& t, std::int64_t cell, Word* masks) {
     }
 }
 
-// Numbers of kLanes rows side by side: slopes, the offset, the sum of the absolute slopes, that of their
-// radii, and the radius of the offset.
+// The numbers of kLanes rows side by side: slopes, offset, the sum of the absolute slopes, the sum
+// of the slopes' radii, and the radius of the offset.
 template <int D>
 constexpr int kRowBlock = (D + 4) * kLanes;
 
-// Write some rows of a cell, and after them rows that are positive everywhere.
+// Write some rows of a cell, followed by rows that are positive everywhere.
 template <int D>
 void write_parting_rows(const FacetTable& t, std::int64_t first_row, Word some, double* to) {
     for (int i = 0; some != 0 || i % kLanes != 0; i++, some &= some - 1) {
@@ -106,8 +114,8 @@ void write_parting_rows(const FacetTable& t, std::int64_t first_row, Word some, 
     }
 }
 
-// Write the outline of a facet to some room, which shrinks; `masks` are those of all vertices, 0 where
-// nobody has asked yet.
+// Write the outline of a facet to a buffer, and reduce the buffer's remaining capacity. `masks`
+// belong to all vertices; a mask is 0 if it was not computed yet.
 template <int D>
 void write_outline(const FacetTable& t, std::int64_t facet, Word* masks, double*& room,
                    const double* end, Outline& found) {
@@ -117,13 +125,14 @@ void write_outline(const FacetTable& t, std::int64_t facet, Word* masks, double*
               n_rows = static_cast<int>(t.starts[cell + 1] - first_row);
     if (masks[first] == 0) find_incidences<D>(t, cell, masks);
     found.n = 0;
-    // Without bounds it meets everything, and that is open.
+    // A facet without bounds meets every facet, and the comparison stays open.
     for (int k = 0; k < D; k++) found.low[k] = -kInfinity, found.high[k] = kInfinity;
     if (end - room < D * (last - first)) return;
     Word touched = 0, parting = 0;
     int n = 0;
     bool is_certain = true;
-    // Which vertices are on the facet is hard to foresee: the others are written too, and overwritten.
+    // Whether a vertex is on the facet is hard to predict. Therefore all vertices are written, and
+    // those that are not on the facet are overwritten.
     for (std::int64_t i = first; i < last; i++) {
         const Word is_on = masks[i] >> place & 1;
         is_certain = is_certain && masks[i] != kNotOnRows;
@@ -157,8 +166,8 @@ void write_outline(const FacetTable& t, std::int64_t facet, Word* masks, double*
 
 inline bool any(LaneBits bits) { return (bits[0] | bits[1] | bits[2] | bits[3]) != 0; }
 
-// Some rows of a facet, and a bound on the errors of their values at the vertices of another one, that of
-// `Polytopes::error_on`. Where something overflows it is infinite, or not a number.
+// Some rows of a facet, and a bound on the errors of their values at the vertices of another facet
+// (see `Polytopes::error_on`). In case of overflow, the bound is infinite or NaN.
 template <int D>
 struct RowsAt {
     Lanes slope[D], offset, error;
@@ -181,8 +190,9 @@ struct RowsAt {
     }
 };
 
-// Where the vertices of a facet certainly are for the parting rows of another one: all of them negative on one
-// row, on each row one of them positive, one of them positive on all rows.
+// Certain positions of a facet's vertices relative to the parting rows of another facet: all of
+// them are negative on one row; on each row, one of them is positive; one of them is positive on
+// all rows.
 struct Sides {
     bool are_parted, meet_each, has_inner;
 };
@@ -205,13 +215,14 @@ Sides sides_of(const Outline& facet, const Outline& other) {
     return {any(is_parted), !any(~is_met), (~somewhere & low_bits(other.n)) != 0};
 }
 
-// kOverlap if the mean of the vertices of a facet is inside another one, or a point of a segment between them;
-// kApart if all segments certainly have no point in common with it.
+// kOverlap if the mean of a facet's vertices, or a point of a segment between them, is inside
+// another facet; kApart if certainly no segment has a point in common with it.
 //
-// The mean of n <= 32 values is off by their error, and by n u of the largest one where it rounds, which is less
-// than three times that error. Rows with the values a, a' at one end of a segment and c, c' at the other are
-// negative on all of it if p a + q a' and p c + q c' are, for positive p and q. Such sums are off by a quarter
-// more than the errors of the values, which are many times those of rounding.
+// The mean of n <= 32 values has their error plus a rounding error of n u times the largest value,
+// in total less than three times the error of the values. Let rows have the values a, a' at one end
+// of a segment and c, c' at the other. They are negative on the whole segment if p a + q a' and p c
+// + q c' are negative for some positive p and q. The errors of such sums are at most 5/4 of the
+// errors of the values, which are much larger than the rounding errors.
 template <int D>
 Verdict follow_segments(const Outline& facet, const Outline& other) {
     constexpr int most_blocks = 4, most_vertices = 32;
@@ -235,7 +246,7 @@ Verdict follow_segments(const Outline& facet, const Outline& other) {
     for (int v = 0; v < other.n; v++)
         for (int w = 0; w < v; w++) {
             const double *one = values[v], *end = values[w];
-            // From where on rows are positive, and up to where.
+            // The range in which rows are positive.
             double low = 0.0, high = 1.0;
             int rising = -1, falling = -1;
             bool is_parted = false, is_met = true;
@@ -261,7 +272,7 @@ Verdict follow_segments(const Outline& facet, const Outline& other) {
     return are_apart ? kApart : kOpen;
 }
 
-// Compare facets on both sides of a wall; kOpen where signs are.
+// Compare facets on the two sides of a wall; kOpen if signs are undecided.
 template <int D>
 Verdict compare_outlines(const Outline& one, const Outline& other) {
     if (one.n == 0 || other.n == 0) return kOpen;
@@ -278,7 +289,7 @@ Verdict compare_outlines(const Outline& one, const Outline& other) {
     return back == kOverlap || (D == 4 && through == back) ? back : kOpen;
 }
 
-// Bounds on kLanes facets side by side: low in each coordinate, then high.
+// Bounds on kLanes facets side by side: the lower bound of each coordinate, then the upper bound.
 template <int D>
 constexpr int kBoxBlock = 2 * D * kLanes;
 
@@ -293,8 +304,9 @@ void write_boxes(const Outline* outlines, int n, double* boxes) {
     }
 }
 
-// Call a function with the numbers of those of n facets beyond a wall that overlap one of it; say whether
-// nothing stayed open. It may have been called with some before that.
+// Call a function with the index of each of n facets beyond a wall that overlaps the given facet.
+// Return whether all comparisons were decided. If not, the function may already have been called
+// for some facets.
 template <int D, class F>
 bool for_overlapping(const Outline& one, const Outline* beyond, int n, const double* boxes,
                      F call) {
@@ -317,9 +329,9 @@ bool for_overlapping(const Outline& one, const Outline* beyond, int n, const dou
 
 }  // namespace detail
 
-// Whether the facets of a wall are compared; the forms of their cells are then needed on both sides. Where
-// the cells beyond are those of a last layer, many are listed more quickly. Where groups tie, walls may have
-// other names.
+// Whether the facets of a wall are compared; this requires the forms of their cells on both sides.
+// If the cells beyond the wall are those of the last layer, listing many of them is faster. If
+// groups tie, walls may have other names.
 inline bool are_compared(const FacetTable& t, const Meeting& m, std::int64_t wall) {
     const std::int64_t n_far = m.sides[wall + 1].begin - m.sides[wall].middle;
     const bool is_last = t.layer(t.group(m.order[m.sides[wall].begin])) + 2 >= t.n_layers();

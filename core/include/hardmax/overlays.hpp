@@ -1,19 +1,22 @@
-// Which cells meet across walls where a network jumps: the far side searched on facets of the near one.
+// The cells that meet across walls where a network jumps: the far side is searched on facets of the
+// near side.
 //
-// A facet of a cell is a polytope of dimension D - 1. Beyond it the winners up to the layer of its wall
-// are those of the cell, but for the one that the wall changes, if no other group ties there. From the
-// next layer on the search splits the facet as it splits cells: each vertex of a flat polytope lies on
-// D facets at least, the hyperplane that holds it among them, so that edges are found and cut as those
-// of a polytope of dimension D. What is found are the parts of the facet with constant winners beyond
-// it: there the cell and the one with these winners share a piece of the wall, and nowhere else.
+// A facet of a cell is a polytope of dimension D - 1. If no other group ties there, the winners
+// beyond it are those of the cell up to the layer of its wall, except for the winner that the wall
+// changes. From the next layer on, the search splits the facet as it splits cells. Each vertex of
+// this flat polytope lies on at least D facets, including the hyperplane that contains the
+// polytope, so that edges are found and cut as for a polytope of dimension D. The results are the
+// parts of the facet with constant winners beyond it. On each part, the cell and the cell with
+// these winners share part of the wall, and they share no other part.
 //
-// Nothing is said of a facet where a sign stays open, where a later group ties on the whole of a part,
-// or where it is not certain on which facets the vertices lie (see `outlines.hpp`).
+// A facet is left open if a sign is undecided, if a later group ties on the whole of a part, or if
+// it is not certain on which facets the vertices lie (see `outlines.hpp`).
 //
-// Facets of a wall come one after the other, and with them the same regions beyond it: a layer is composed
-// again only if the winners before it are others. Where all cells are stored and no groups tie, the
-// cells beyond a wall are those of its other facets (`settle_walls`), so that a region with one of them is
-// not looked at any further. Where that is less work, the facets of a wall are compared instead.
+// The facets of a wall are consecutive, and with them the same regions beyond it: a layer is
+// recomposed only if the winners before it change. If all cells are stored and no groups tie, the
+// cells beyond a wall are those of its other facets (`settle_walls`), so a region with only one of
+// these cells is not searched any further. If this is less work, the facets of a wall are compared
+// instead.
 #pragma once
 #include "outlines.hpp"
 #include "polytopes.hpp"
@@ -23,8 +26,8 @@ namespace hardmax {
 
 namespace detail {
 
-// Write a facet as a flat polytope to the empty stack, but for the rows of the pool; False if that is not
-// possible. `masks` are those of all vertices, 0 where nobody has asked yet.
+// Write a facet as a flat polytope to the empty stack, without the rows of the pool. Return false
+// if this is not possible. `masks` belong to all vertices; a mask is 0 if it was not computed yet.
 template <int D>
 bool lay_flat(Polytopes<D>& s, const FacetTable& t, std::int64_t facet, Word* masks,
               typename Polytopes<D>::Place& place) {
@@ -46,8 +49,7 @@ bool lay_flat(Polytopes<D>& s, const FacetTable& t, std::int64_t facet, Word* ma
     return true;
 }
 
-// Write the rows of the pool that the facet on the stack needs where it is cut: those that its vertices
-// lie on.
+// Write the rows of the pool on which the vertices of the stack's facet lie; cuts require them.
 template <int D>
 void write_rows(Polytopes<D>& s, const FacetTable& t, std::int64_t facet, int n_vertices) {
     const Rows rows(t, t.owners[facet]);
@@ -67,8 +69,9 @@ void write_rows(Polytopes<D>& s, const FacetTable& t, std::int64_t facet, int n_
     }
 }
 
-// Compose the layers up to that of the wall of a facet, those up to layer `known` being composed for the
-// winners on the path, and put the winners beyond the wall there; say whether anything changed.
+// Compose the layers up to the layer of a facet's wall, and write the winners beyond the wall to
+// the path. The layers up to `known` are already composed for the winners on the path. Return
+// whether anything changed.
 template <int D>
 bool follow(Path<D>& path, const FacetTable& t, std::int64_t facet, Meeting& m, int& known) {
     const Network& network = *path.network;
@@ -94,7 +97,7 @@ bool follow(Path<D>& path, const FacetTable& t, std::int64_t facet, Meeting& m, 
     return is_new || !agrees;
 }
 
-// Whether a layer is composed for the winners before it that are on the path.
+// Whether a layer is composed for the earlier winners that are on the path.
 template <int D>
 bool is_composed(const Path<D>& path, const Meeting& m, int l) {
     const Layer& before = path.network->layers[l - 1];
@@ -104,7 +107,7 @@ bool is_composed(const Path<D>& path, const Meeting& m, int l) {
     return is_same;
 }
 
-// Whether a cell with some winners is stored.
+// Whether a cell with the given winners is stored.
 template <class Winner>
 bool is_stored(const FacetTable& t, const Winner* winners) {
     return with_signatures(t, [&](const auto* signatures) {
@@ -143,13 +146,13 @@ inline Word reversed(Word word) {
     return __builtin_bswap64(word);
 }
 
-// Whether the last layer has units only, as many as a word has bits at most.
+// Whether the last layer contains only units, at most one per bit of a word.
 inline bool ends_in_a_word(const Network& network) {
     const Layer* last = network.layers + network.n_layers - 1;
     return network.n_layers > 0 && last->is_relu && last->n_groups <= kWindow;
 }
 
-// Write the words of the units of the last layer in the cells of facets.
+// Write the words of the last layer's units in the cells of facets.
 inline void write_words(const FacetTable& t, const Meeting& m, const Range& range, int first) {
     with_signatures(t, [&](const auto* signatures) {
         for (std::int64_t at = range.low; at < range.high; at++)
@@ -158,8 +161,9 @@ inline void write_words(const FacetTable& t, const Meeting& m, const Range& rang
     });
 }
 
-// Enter the layer of the part on top, which is composed for the winners on the path or not. The units of a
-// last layer that fit in one window are all pending, so that it is loaded once for a region.
+// Enter the layer of the top part, which may or may not already be composed for the winners on the
+// path. If the units of the last layer fit into one window, all of them are pending, so that the
+// window is loaded once per region.
 template <int D>
 void enter_beyond(Search<Polytopes<D>>& s, Meeting& m, bool is_same) {
     auto& item = s.top();
@@ -182,13 +186,14 @@ void enter_beyond(Search<Polytopes<D>>& s, Meeting& m, bool is_same) {
     item.position = 0, item.window = -1;
     if (is_listed) return;
     analyse(s);
-    // Other winners are typical now.
+    // The typical winners have changed.
     s.path.frames[l + 1].anchor_version = -1;
 }
 
-// Which forms of a window are certainly positive on a bounded polytope, and which certainly negative.
+// The forms of a window that are certainly positive, and those that are certainly negative, on a
+// bounded polytope.
 //
-// Bounds are those of `Polytopes::error_on`, one for each form at all vertices.
+// The bounds are those of `Polytopes::error_on`, one per form for all vertices.
 template <int D>
 Marks marks_on(const Window<D>& window, const Polytope<D>& cell, const Reach& reach) {
     const Lanes size = all(reach.size), rho = all(reach.rho), dim = all(D);
@@ -207,7 +212,7 @@ Marks marks_on(const Window<D>& window, const Polytope<D>& cell, const Reach& re
             low = value < low ? value : low;
             high = value > high ? value : high;
         }
-        // Infinite, or not a number, where a product overflows.
+        // Infinite or NaN if a product overflows.
         const Lanes error = (all(kKappa) * (slopes * size + absolute(c)) + radius * dim * size +
                              load(window.offset_radius + i) + (slopes + dim * radius) * rho) *
                                 all(kUp) +
@@ -218,8 +223,8 @@ Marks marks_on(const Window<D>& window, const Polytope<D>& cell, const Reach& re
     return {positive.bits(), negative.bits()};
 }
 
-// Write the words of the cells of the last layer that meet the part on top, without cutting it; return how
-// many, 0 if that is not possible.
+// Write the words of the last layer's cells that meet the top part, without cutting it. Return
+// their number, or 0 if this is not possible.
 template <int D>
 int list_uncut(Search<Polytopes<D>>& s, Word* words) {
     auto& item = s.top();
@@ -228,7 +233,7 @@ int list_uncut(Search<Polytopes<D>>& s, Word* words) {
     if (item.layer + 1 < network.n_layers || !ends_in_a_word(network)) return 0;
     words[0] = 0;
     if (frame.n_pending == 0) return 1;
-    // All units are pending, in their order: see `enter_beyond`.
+    // All units are pending, in order: see `enter_beyond`.
     if (frame.window.index != 0) load_window(frame, 0, s.path.scale);
     const Marks marks = marks_on(frame.window, s.cells.at(item.place), item.place.reach);
     const Word open = ~(marks.positive | marks.negative) & low_bits(frame.window.n),
@@ -249,8 +254,9 @@ int list_uncut(Search<Polytopes<D>>& s, Word* words) {
 
 }  // namespace detail
 
-// Find all pairs of facets that overlap, from the next one of those to be searched on, whose cells have been
-// composed, until there is no room for more, or so many have been found.
+// Find all pairs of overlapping facets, starting with the next facet to be searched, whose cells
+// have been composed. Stop if there is no capacity for more pairs, or the requested number has been
+// found.
 template <int D>
 void overlay(Search<Polytopes<D>>& s, const FacetTable& t, Meeting& m, std::int64_t budget) {
     const Network& network = *s.path.network;
@@ -292,7 +298,8 @@ void overlay(Search<Polytopes<D>>& s, const FacetTable& t, Meeting& m, std::int6
         const int group = t.group(facet), l = t.layer(group) + 1,
                   first_group = network.layers[l].first_group;
         if (place >= near.high) {
-            // The next facets whose cells have the same winners of the layer, and those beyond.
+            // The next facets whose cells have the same winners of the layer, and the facets
+            // beyond.
             detail::with_signatures(t, [&](const auto* signatures) {
                 const auto* winners = signatures + cell * t.n_groups;
                 const WallSides& sides = m.sides[wall];
@@ -334,7 +341,8 @@ void overlay(Search<Polytopes<D>>& s, const FacetTable& t, Meeting& m, std::int6
             is_other_range = false;
         }
         bool is_known = true;
-        // Note the facet at a place, or that there is none: the cell may not have been searched for.
+        // Record the facet at a position, or its absence: the cell may not have been part of the
+        // search.
         const auto note = [&](std::int64_t beyond, const auto* winners) {
             if (beyond < 0) {
                 is_known = is_known && !names_all && !detail::is_stored(t, winners);
@@ -342,7 +350,7 @@ void overlay(Search<Polytopes<D>>& s, const FacetTable& t, Meeting& m, std::int6
             }
             add(facet, m.order[beyond]);
         };
-        // Enter the layer of the part on top, and list its cells if it is the last.
+        // Enter the layer of the top part, and list its cells if it is the last layer.
         const auto go_on = [&](bool is_same) {
             detail::enter_beyond(s, m, is_same);
             const int at = s.top().layer;
@@ -388,7 +396,7 @@ void overlay(Search<Polytopes<D>>& s, const FacetTable& t, Meeting& m, std::int6
                 go_on(is_same);
                 continue;
             }
-            // Only cuts look at the rows of the facet.
+            // Only cuts use the rows of the facet.
             if (!has_rows) detail::write_rows(s.cells, t, facet, whole.place.n);
             has_rows = true;
             status = detail::step(s, cells);

@@ -1,21 +1,23 @@
-// Who wins at points: a network evaluated at four points at a time, every number with a radius.
+// The winners at points: a network evaluated at four points at a time, with a radius for every
+// number.
 //
-// An affine map z = b + sum_j w_j h_j of numbers h_j known up to r_j is summed up in ascending order.
-// With kappa = 2 (n + 8) u, more than what rounding takes from any product or bound,
+// An affine map z = b + sum_j w_j h_j of numbers h_j known up to r_j is summed in ascending order.
+// With kappa = 2 (n + 8) u, which exceeds the relative rounding error of any product or bound,
 //
 //     |z - z*| <= (1 + kappa) (sum_j |w_j| (r_j + kappa |h_j|) + kappa |b|) + T,
 //
-// T for all underflow ([Higham02], section 3.1). A radius is 0 only where nothing but zeros without
-// error is added to a constant: then the number is the same on the whole cell, unless a coordinate
-// of the point is 0. So forms that tie without error are taken for forms that coincide, and the
-// first wins; points with a coordinate 0 are left open there.
+// where T bounds the total underflow ([Higham02], section 3.1). A radius is 0 only if nothing but
+// exact zeros is added to a constant. Then the number is the same on the whole cell, unless a
+// coordinate of the point is 0. Hence forms that tie exactly are treated as forms that coincide,
+// and the first wins; at points with a coordinate 0, such ties are left open.
 //
-// A winner is accepted if it leads every other form by more than both radii. What is not finite is
-// left open: a sum that overflowed does not become finite again.
+// A winner is accepted if it exceeds every other form by more than both radii. Non-finite values
+// are left open: a sum that overflowed never becomes finite again.
 //
-// Radii are as much work as the numbers. So bounds on the numbers and on their errors are found first that
-// hold at all points at once whose coordinates do not exceed some X, whoever wins: by the same formulas, with
-// bounds in place of |h_j| and r_j. Winners that lead by more than these need no radii of their own.
+// Radii cost as much work as the numbers. Therefore bounds on the numbers and their errors are
+// computed first that hold at once for all points whose coordinates do not exceed some X, for any
+// winners. They use the same formulas, with bounds in place of |h_j| and r_j. Winners that lead by
+// more than these bounds need no radii of their own.
 #pragma once
 #include "network.hpp"
 
@@ -40,11 +42,11 @@ struct Points {
     Lanes* share;  // scratch of `apply`
     Lanes* coordinates;
     LaneBits* winners;  // (n_groups)
-    bool has_no_gains;  // what groups contribute are values alone, but for ReLU units
-    // Whether winners are looked for without radii first, and how often that was done, and was in vain.
+    bool has_no_gains;  // except for ReLU units, contributions are values without gains
+    // Whether winners are first computed without radii, and how often this was tried and failed.
     bool is_quick;
     std::int64_t n_tried, n_vain;
-    double* margins;  // (n_groups): by how much a unit, or the winner of a group, must lead
+    double* margins;  // (n_groups): the required lead of a unit or of a group's winner
     Sizes stream_sizes, query_sizes, score_sizes, y_sizes, out_sizes;
 };
 
@@ -92,7 +94,7 @@ inline void apply(const Affine& map, const Enclosures& h, Lanes* share, const En
     const double kappa = 2.0 * (map.n_in + 8) * kU;
     for (int j = 0; j < map.n_in; j++) {
         const LaneBits is_nothing = is_zero(h.value[j]) & is_zero(h.radius[j]);
-        // Not below 2^-900, so that no share is lost in a product with a tame weight.
+        // At least 2^-900, so that no share is lost in a product with a tame weight.
         const Lanes some = h.radius[j] + all(kappa) * absolute(h.value[j]) + all(0x1p-900);
         share[j] = choose(is_nothing, all(0.0), some);
     }
@@ -117,14 +119,14 @@ inline void apply(const Affine& map, const Enclosures& h, Lanes* share, const En
     }
 }
 
-// The rounding of a sum; of a number and 0 there is none. Never 0 otherwise, so that what cancels at
-// a point is not taken for zero on its cell.
+// The rounding error of a sum; 0 for a number plus 0. It is never 0 otherwise, so that cancellation
+// at one point is not mistaken for zero on the whole cell.
 inline Lanes rounding(Lanes a, Lanes b) {
     const Lanes most = all(kKappa) * (absolute(a) + absolute(b)) + all(kTiny);
     return choose(is_zero(a) | is_zero(b), all(0.0), most);
 }
 
-// Note the winners of ReLU units, and pass them on.
+// Record the winners of ReLU units, and pass on their outputs.
 inline void pass_units(const Layer& layer, const Enclosures& q, const Enclosures& y,
                        LaneBits* winner, LaneBits& open, LaneBits& tied) {
     for (int i = 0; i < layer.n_groups; i++) {
@@ -138,7 +140,7 @@ inline void pass_units(const Layer& layer, const Enclosures& q, const Enclosures
     }
 }
 
-// Note the winners of groups of forms.
+// Record the winners of groups of forms.
 inline void find_winners(const Layer& layer, const Enclosures& scores, LaneBits* winner,
                          LaneBits& open, LaneBits& tied) {
     for (int g = 0; g < layer.n_groups; g++) {
@@ -162,13 +164,13 @@ inline void find_winners(const Layer& layer, const Enclosures& scores, LaneBits*
             sure &= is_it | exceeds | equal;
             tied |= equal & ~is_it;
         }
-        // A group of one form has nothing to decide.
+        // In a group of one form, there is nothing to decide.
         open |= end - first > 1 ? ~sure : LaneBits{};
         winner[g] = who - first;
     }
 }
 
-// Add up what the winners contribute.
+// Sum the contributions of the winners.
 inline void add_contributions(const Layer& layer, const Enclosures& scores, const LaneBits* winner,
                               const Enclosures& y) {
     for (int i = 0; i < layer.n_y; i++) y.value[i] = y.radius[i] = all(0.0);
@@ -210,7 +212,7 @@ inline void add_contributions(const Layer& layer, const Enclosures& scores, cons
 
 }  // namespace detail
 
-// Find the winners at the four points with the given coordinates; return which are left open.
+// Find the winners at the four current points. Return the points left open.
 inline LaneBits find_winners(Points& points) {
     const Network& network = *points.network;
     LaneBits open{}, tied{}, has_zero{};
@@ -273,13 +275,13 @@ inline void bound_map(const Affine& map, const Sizes& h, const Sizes& z) {
     }
 }
 
-// Bounds on a sum, where the second number has some radius beside its error.
+// Bounds on a sum in which the second number has a radius in addition to its error.
 inline void bound_sum(double& most, double& error, double more, double more_error) {
     error = (error + more_error + kKappa * (most + more) + kTiny) * kUp;
     most = (most + more) * kUp;
 }
 
-// Bounds on what the winners of groups contribute, whichever they are.
+// Bounds on the contributions of groups, for any winners.
 inline void bound_contributions(const Layer& layer, const Sizes& y) {
     for (int i = 0; i < layer.n_y; i++) y.most[i] = y.error[i] = 0.0;
     for (int g = 0; g < layer.n_groups; g++)
@@ -294,7 +296,7 @@ inline void bound_contributions(const Layer& layer, const Sizes& y) {
         }
 }
 
-// Write h W + b, without radii.
+// Write h W + b without radii.
 template <int tile>
 void sum_columns(const Affine& map, const Lanes* h, int i, Lanes* z) {
     Lanes sum[tile];
@@ -311,8 +313,8 @@ inline void apply(const Affine& map, const Lanes* h, Lanes* z) {
     if (i < map.n_out) sum_columns<1>(map, h, i, z);
 }
 
-// Note the winners of units and of groups, and what they contribute, likewise; return which do not lead by
-// the margins.
+// Record the winners of units and groups and their contributions, without radii. Return the points
+// at which a lead is smaller than the margin.
 inline LaneBits pass_units(const Layer& layer, const Lanes* q, const double* margins,
                            LaneBits* winner, Lanes* y) {
     LaneBits sure = ~LaneBits{};
@@ -356,8 +358,8 @@ inline void add_values(const Layer& layer, const LaneBits* winner, Lanes* y) {
     }
 }
 
-// Find the winners at the four points with the given coordinates without radii; return where some do not lead
-// by the margins.
+// Find the winners at the four current points without radii. Return the points at which a lead is
+// smaller than the margin.
 inline LaneBits find_leaders(Points& points) {
     const Network& network = *points.network;
     LaneBits open{};
@@ -391,9 +393,10 @@ inline LaneBits find_leaders(Points& points) {
 
 }  // namespace detail
 
-constexpr std::int64_t kFewPoints = 32;  // for fewer, finding margins does not pay
+constexpr std::int64_t kFewPoints = 32;  // for fewer points, computing margins does not pay
 
-// Find the margins that hold at all points whose coordinates do not exceed `reach`, and use them.
+// Compute the margins that hold at all points whose coordinates do not exceed `reach`, and use
+// them.
 inline void begin_points(Points& points, double reach) {
     const Network& network = *points.network;
     points.is_quick = points.has_no_gains;
@@ -420,7 +423,7 @@ inline void begin_points(Points& points, double reach) {
                 double error = 0.0;
                 for (int j = layer.starts[g]; j < layer.starts[g + 1]; j++)
                     error = bound(error, points.score_sizes.error[j]);
-                // A group of one form has nothing to decide.
+                // In a group of one form, there is nothing to decide.
                 margins[g] = layer.starts[g + 1] - layer.starts[g] > 1 ? 2.0 * error * kUp : 0.0;
             }
             detail::bound_contributions(layer, points.y_sizes);
@@ -440,8 +443,8 @@ inline void begin_points(Points& points, double reach) {
     }
 }
 
-// Find the winners at the four points with the given coordinates, without radii where that is enough; return
-// which are left open.
+// Find the winners at the four current points, without radii if possible. Return the points left
+// open.
 inline LaneBits find_winners_quickly(Points& points) {
     constexpr std::int64_t least_tried = 64;
     if (!points.is_quick) return find_winners(points);

@@ -1,8 +1,8 @@
-// How large a cell of three to seven dimensions is: its volume, a point inside, a largest ball; each
+// Measures of cells in three to seven dimensions: volume, a point inside, and a largest ball, each
 // with a proof.
 //
-// A cell is given by its vertices, each known up to a radius rho, and by rows, forms that are positive
-// inside: its facets and the sides of the domain.
+// A cell is given by its vertices, each known up to a radius rho, and by rows, forms that are
+// positive inside: its facets and the sides of the domain.
 #pragma once
 #include "measures.hpp"
 #include "polytopes.hpp"
@@ -13,21 +13,24 @@ template <int D>
 struct Solid {
     const double* points;      // (n, D)
     const double* directions;  // (n, D), or null
-    double rho, far_rho;       // vertices and directions are off by at most this
-    double scale;              // that of the domain
-    bool is_precise;           // the rows are known better than those that the vertices came from
+    double rho, far_rho;       // error bounds for vertices and directions
+    double scale;              // scale of the domain
+    bool is_precise;           // the rows are more precise than those from which the vertices were
+                               // computed
     int n, n_rows, n_words;
     Facet<D>* rows;  // (room_rows)
     Word* sets;      // (room_rows, n_words): the vertices on each row
-    bool is_simple;  // every vertex lies on D rows
+    bool is_simple;  // every vertex lies on exactly D rows
     // Scratch.
     const Facet<D>** tight;  // (room_rows)
     Minors<D + 1>* minors;
     Word* faces;    // (D + 1, room_rows, n_words)
     int* touching;  // (D + 1, room_rows)
     Point<D>* met;  // (room_points): the vertices, each with its radius
-    double* y;      // (room_points, D): the same where the cell is round, seen from the first
-    double *sizes, *offs;      // (room_points): how long these are at most, and how far off
+    double* y;      // (room_points, D): the vertices relative to the first, transformed so that the
+                    // cell is round
+    double *sizes, *offs;      // (room_points): bounds on the lengths of these vectors and on their
+                               // errors
     double *slacks, *normals;  // (room_rows), (room_rows, D)
 
     Word* set(int row) const { return sets + std::size_t(row) * n_words; }
@@ -53,7 +56,7 @@ bool is_unbounded(const Solid<D>& s) {
     return false;
 }
 
-// The value of a row at a point, and a bound on how far that of the true row is off.
+// The value of a row at a point, and a bound on its difference from the value of the true row.
 template <int D>
 Value value_at(const Facet<D>& row, const double* x) {
     const Form<D>& form = row.form;
@@ -77,7 +80,7 @@ bool is_inside(const Solid<D>& s, const double* x) {
     return true;
 }
 
-// The mean of the vertices, at infinity with M for the formal one.
+// The mean of the vertices; for vertices at infinity, the given M replaces the formal one.
 template <int D>
 void middle(const Solid<D>& s, double M, double* x) {
     for (int k = 0; k < D; k++) {
@@ -100,7 +103,7 @@ bool vanish(const Facet<D>* const* rows, int n, const Point<D>& v) {
     return true;
 }
 
-// Whether some rows certainly meet in a point: all the others where D of them do.
+// Whether some rows certainly meet in one point: all the others vanish where D of them meet.
 template <int D>
 bool meet_in_a_point(const Facet<D>* const* rows, int n, Minors<D + 1>& minors) {
     const Facet<D>* chosen[D];
@@ -131,12 +134,13 @@ bool meet_in_a_point(const Facet<D>* const* rows, int n, Minors<D + 1>& minors) 
     return true;
 }
 
-// Find out which vertices lie on which rows, and take the vertices over; False if that stays open.
+// Determine which vertices lie on which rows, and copy the vertices. Return false if this stays
+// undecided.
 //
-// Let T be the rows whose values at a computed vertex do not exceed their errors. The true vertex lies
-// on no others, and on D independent ones at least. So if T has D rows, it lies on these. If T has
-// more, and all of them certainly meet in one point, then the true vertex is this point, and lies on
-// all of them.
+// Let T be the rows whose values at a computed vertex do not exceed their errors. The true vertex
+// lies on no other rows, and on at least D independent rows. So if T has D rows, the vertex lies on
+// exactly these. If T has more rows, and all of them certainly meet in one point, then the true
+// vertex is this point and lies on all of them.
 template <int D>
 bool find_incidences(Solid<D>& s) {
     double size = 0.0;
@@ -184,14 +188,14 @@ bool find_incidences(Solid<D>& s) {
     return true;
 }
 
-// Bound how far T v is off for a vertex v, as a vector.
+// Bound the error of T v for a vertex v, as a vector.
 //
-// With the rows M* through v, about their inverse R, and the values r of these rows at v,
+// With the rows M* through v, their approximate inverse R, and the values r of these rows at v,
 //
 //     T (v - v*) = T R r + T (I - R M*) (v - v*),
 //
 // where the last difference is at most rho = |R| |r| / (1 - beta), and beta >= |I - R M*|_inf (see
-// polytope.hpp). That is much less than |T| rho where a cell is long and thin.
+// polytope.hpp). If a cell is long and thin, this is much smaller than |T| rho.
 template <int D>
 double off_where_round(const Solid<D>& s, int i, const double (&T)[D][D]) {
     const Point<D>& v = s.met[i];
@@ -229,20 +233,21 @@ double off_where_round(const Solid<D>& s, int i, const double (&T)[D][D]) {
             off += magnitude(product) * values[j];
         }
     }
-    // The products T R are rounded by kappa |T| |R|.
+    // The rounding error of the products T R is at most kappa |T| |R|.
     off = (off + slopes * (beta + kKappa) * rho) * kUp + kTiny;
     return off < simple ? off : simple;
 }
 
-// Write the vertices where the cell is round, seen from the first one, with bounds on their lengths and
-// on how far they are off, as vectors; return whether that went well, and the exponent of what volumes
-// are multiplied by.
+// Write the vertices relative to the first, transformed so that the cell is round, with bounds on
+// their lengths and on their errors as vectors. Return whether this succeeded, and the exponent of
+// the factor by which volumes are multiplied.
 //
-// Volumes are computed from y = T (v - v_0), with a triangular matrix T whose diagonal are powers of
-// two, so that its determinant is known exactly. Any T will do; about the inverse of the Cholesky
-// factor of sum_i (v_i - v_0)(v_i - v_0)^T makes errors small. With E_j the largest |v_ij - v_0j|, a
-// coordinate of y_i is off by at most sum_j |T_kj| (kappa E_j + t), where t pays for underflow, and by
-// what v_i and v_0 are.
+// Volumes are computed from y = T (v - v_0), with a triangular matrix T whose diagonal entries are
+// powers of two, so that its determinant is known exactly. Any such T is valid; an approximate
+// inverse of the Cholesky factor of sum_i (v_i - v_0)(v_i - v_0)^T makes errors small. With E_j the
+// largest
+// v_ij - v_0j|, the error of a coordinate of y_i is at most sum_j |T_kj| (kappa E_j + t), where t
+// covers underflow, plus the errors due to v_i and v_0.
 template <int D>
 bool make_round(Solid<D>& s, int& exponent) {
     double wide[D] = {}, size = 0.0, second[D][D] = {}, T[D][D] = {};
@@ -260,7 +265,7 @@ bool make_round(Solid<D>& s, int& exponent) {
         for (int k = 0; k < D; k++)
             for (int j = 0; j <= k; j++) second[k][j] += y[k] * y[j];
     }
-    // Row k of T is that of the inverse factor, found from the rows before it.
+    // Row k of T is row k of the inverse factor, computed from the rows before it.
     double factor[D][D] = {};
     for (int k = 0; k < D; k++) {
         for (int j = 0; j < k; j++) {
@@ -278,7 +283,7 @@ bool make_round(Solid<D>& s, int& exponent) {
             T[k][j] = sum / factor[k][k];
         }
         T[k][k] = 1.0 / factor[k][k];
-        // The diagonal becomes a power of two, the row with it.
+        // Scale the row so that its diagonal entry becomes a power of two.
         const int e = exponent_of(T[k][k]);
         const double ratio = power_of_two(e) / T[k][k];
         for (int j = 0; j < k; j++) T[k][j] *= ratio;
@@ -301,7 +306,7 @@ bool make_round(Solid<D>& s, int& exponent) {
         s.offs[i] = (rounded + (off_where_round(s, i, T) + first) * unit) * kUp + kTiny;
         // Squares below 2^-1022 may have been lost.
         s.sizes[i] = std::sqrt(squares) * kUp + 0x1p-500;
-        // No underflow is multiplied by more.
+        // Underflow is never multiplied by a larger number.
         if (!(s.sizes[i] < 0x1p60 && s.offs[i] < 1.0)) return false;
     }
     return true;
@@ -309,13 +314,14 @@ bool make_round(Solid<D>& s, int& exponent) {
 
 // The simplices of a cell, one vertex after the other.
 //
-// A face is the union of the cones over its facets that do not contain its first vertex, which have no
-// inner point in common ([CH79]); a cell of D dimensions so becomes simplices that share its first
-// vertex. D times over, a simplex with edges e_1, ..., e_D from there has the volume |det E|. Rows
-// are reduced by those before them: with what is rounded away, H, there is a triangular matrix L with a
-// unit diagonal such that E + H = L R, where row i of R is zero at the pivots of the rows before.
-// Hence |det(E + H)| is the product of the pivots, and with rows that are off by tau_i, this and the
-// radius of the vertices together,
+// A face is the union of the cones from its first vertex over those of its facets that do not
+// contain this vertex; the cones have no common inner point ([CH79]). Applied recursively, this
+// divides a cell of D dimensions into simplices that share its first vertex. D! times the volume of
+// a simplex with edges e_1, ..., e_D from there is |det E|. Rows are reduced by the rows before
+// them: with the rounding errors H, there is a triangular matrix L with unit diagonal such that E +
+// H = L R, where row i of R is zero at the pivots of the earlier rows. Hence |det(E + H)| is the
+// product of the pivots. If tau_i bounds the error of row i due to H and to the radii of the
+// vertices together,
 //
 //     |det E* - det(E + H)| <= sum_i tau_i prod_{j != i} (|e_j| + tau_j)
 //
@@ -327,17 +333,18 @@ struct Simplices {
     double total = 0.0, moved = 0.0;
     double n = 0.0;
     double rows[D][D] = {};
-    double lengths[D] = {};  // bounds on the sums of their absolute entries
+    double lengths[D] = {};  // bounds on the sums of the absolute entries of the rows
     int pivots[D] = {};
-    // The product of the first pivots, of the bounds on the edges, and the sum of their shares.
+    // The product of the first pivots, the product of the bounds on the edges, and the sum of their
+    // shares.
     double volume[D + 1] = {1.0}, most[D + 1] = {1.0}, shares[D + 1] = {};
 
     void add(int level, int vertex) {
         double* row = rows[level];
         const double* y = s.y + std::size_t(vertex) * D;
         for (int k = 0; k < D; k++) row[k] = y[k];
-        // A step r - l p is off by at most u (|l p| + |r - l p|) <= u (|r| + 2 |l p|), the entry at
-        // the pivot by u |r|; with sums of absolute values, `length` bounds that of r.
+        // The error of a step r - l p is at most u (|l p| + |r - l p|) <= u (|r| + 2 |l p|), and at
+        // the pivot entry u |r|. In sums of absolute values, `length` bounds that of r.
         double rounded = 0.0, length = 0.0;
         for (double x : rows[level]) length += magnitude(x);
         for (int j = 0; j < level; j++) {
@@ -363,7 +370,7 @@ struct Simplices {
         shares[level + 1] = shares[level] + tau / size;
     }
 
-    // The first rows stand for the vertices chosen before, the others are those of a simplex.
+    // The first rows belong to the vertices chosen before, and the others to a simplex.
     void close(int level, const Word* face) {
         for (int w = 0; w < s.n_words; w++)
             for (Word bits = face[w]; bits != 0; bits &= bits - 1)
@@ -380,7 +387,7 @@ struct Simplices {
     }
     bool holds(const Word* face, int vertex) const { return face[vertex / 64] >> vertex % 64 & 1; }
 
-    // Whether one of the parts of a face is one of its facets, and comes first of those equal to it.
+    // Whether a part of a face is one of its facets, and is the first among equal parts.
     bool is_facet(const Word* parts, int n_parts, int chosen) const {
         const Word* part = parts + std::size_t(chosen) * s.n_words;
         for (int g = 0; g < n_parts; g++) {
@@ -395,7 +402,7 @@ struct Simplices {
         return true;
     }
 
-    // Go through the cones over the facets of a face of D - level dimensions from one of its vertices.
+    // Visit the cones over the facets of a face of D - level dimensions from one of its vertices.
     // The face may have parts on the given rows.
     void open(int level, const Word* face, int apex, const int* given, int n_given) {
         Word* parts = s.faces + std::size_t(level) * s.n_rows * s.n_words;
@@ -407,7 +414,7 @@ struct Simplices {
                 some |= part[w];
                 rest |= face[w] ^ part[w];
             }
-            // A row through the whole face is no part of it.
+            // A row through the whole face does not define a part of it.
             touching[n_parts] = given[t];
             n_parts += some != 0 && rest != 0;
         }
@@ -421,7 +428,7 @@ struct Simplices {
                 close(level, part);
                 continue;
             }
-            // Only if the sets are wrong.
+            // This happens only if the sets are wrong.
             if (dim == 0) continue;
             int first = 0;
             while (!holds(part, first)) first++;
@@ -432,7 +439,7 @@ struct Simplices {
     }
 };
 
-// Cut a cell into simplices, or into some if they are more than asked for.
+// Divide a cell into simplices; stop if there are more than the given limit.
 template <int D>
 Simplices<D> cut_into_simplices(Solid<D>& s, double most_simplices = kInfinity) {
     Simplices<D> simplices{s, most_simplices};
@@ -440,7 +447,7 @@ Simplices<D> cut_into_simplices(Solid<D>& s, double most_simplices = kInfinity) 
     Word* whole = s.faces + std::size_t(D) * s.n_rows * s.n_words;
     for (int w = 0; w < s.n_words; w++) whole[w] = 0;
     for (int i = 0; i < s.n; i++) whole[i / 64] |= Word{1} << i % 64;
-    // All rows are listed after the levels.
+    // The list of all rows is stored after the levels.
     int* all = s.touching + std::size_t(D) * s.n_rows;
     for (int f = 0; f < s.n_rows; f++) all[f] = f;
     simplices.open(0, whole, 0, all, s.n_rows);
@@ -467,7 +474,7 @@ bool find_volume(Solid<D>& s, SolidMeasured<D>& found) {
     if (!detail::make_round(s, exponent)) return false;
     const detail::Simplices<D> simplices = detail::cut_into_simplices(s);
     constexpr double factorial = detail::factorial<D>();
-    // A product of D pivots is rounded D times, the sum n times, and once more divided.
+    // A product of D pivots is rounded D times, the sum n times, and the quotient once.
     const double radius =
         (simplices.moved + 2.0 * (simplices.n + 2 * D) * kU * simplices.total) / factorial;
     found.volume = __builtin_ldexp(simplices.total / factorial, -exponent);
@@ -476,8 +483,9 @@ bool find_volume(Solid<D>& s, SolidMeasured<D>& found) {
            found.volume_radius <= kMeasured * found.volume;
 }
 
-// About the volume of a bounded cell whose sets are known, and whose vertices lie in `y`: for who waits,
-// nothing is decided by it. Not a number where it takes too long, or a coordinate is too large.
+// The approximate volume of a bounded cell with known sets and with its vertices in `y`. For
+// estimates only, never for decisions. NaN if the computation would take too long, or if a
+// coordinate is too large.
 template <int D>
 double about_volume(Solid<D>& s) {
     constexpr double most_simplices = 1 << 16;
@@ -504,7 +512,7 @@ double about_volume(Solid<D>& s) {
     return __builtin_ldexp(simplices.total / detail::factorial<D>(), exponent);
 }
 
-// A point where all rows of the cell are surely positive.
+// A point at which all rows of the cell are certainly positive.
 template <int D>
 bool find_witness(const Solid<D>& s, double* x) {
     if (!detail::is_unbounded(s)) {
@@ -538,12 +546,12 @@ bool is_wide(const Solid<D>& s) {
     return true;
 }
 
-// About the largest r with <n_i, z> + b_i >= r for all rows, by the simplex method: writes z, and up to
-// D + 1 rows with numbers lambda_i >= 0 whose sum sum_i lambda_i n_i is about zero; False if it does
-// not end. `slacks` are the b_i.
+// Approximate the largest r with <n_i, z> + b_i >= r for all rows, by the simplex method. Writes z,
+// and up to D + 1 rows with numbers lambda_i >= 0 such that sum_i lambda_i n_i is approximately
+// zero. Returns false if the method does not terminate. `slacks` are the b_i.
 //
-// The walk starts at z = 0, where the nearest row is tight, and z is held in its place by D equations,
-// which are dropped one by one. An entry below eps counts as zero; what is found is checked later.
+// The walk starts at z = 0, where the nearest row is tight, and z is fixed by D equations, which
+// are dropped one by one. An entry below eps counts as zero; the result is verified later.
 template <int D>
 struct LargestBall {
     Solid<D>& s;
@@ -551,7 +559,7 @@ struct LargestBall {
     int basis[D + 1] = {};  // rows, or -1 for an equation
     double inverse[D + 1][D + 1] = {};
 
-    // The rate at which r - <n_i, z> grows along a way.
+    // The rate at which r - <n_i, z> increases along a direction.
     double rate(int row, const double* way) const {
         double sum = way[D];
         for (int k = 0; k < D; k++) sum -= s.normals[std::size_t(row) * D + k] * way[k];
@@ -566,7 +574,7 @@ struct LargestBall {
         const double least = s.slacks[nearest];
         for (int f = 0; f < s.n_rows; f++) s.slacks[f] -= least;
         z[D] = least;
-        // The equations z_k = 0 and the row -<n, z> + r = b: its inverse.
+        // The inverse for the equations z_k = 0 and the row -<n, z> + r = b.
         for (int k = 0; k < D; k++) {
             basis[k] = -1;
             inverse[k][k] = 1.0;
@@ -620,7 +628,7 @@ struct LargestBall {
 
 }  // namespace detail
 
-// A largest ball, given a point w inside; the proof is that of `find_ball` in the plane.
+// A largest ball, given a point w inside; the proof is the same as for `find_ball` in the plane.
 template <int D>
 bool find_ball(Solid<D>& s, const double* w, SolidMeasured<D>& found) {
     if (detail::is_unbounded(s)) {
@@ -642,12 +650,12 @@ bool find_ball(Solid<D>& s, const double* w, SolidMeasured<D>& found) {
     if (!ball.walk()) return false;
     for (int k = 0; k < D; k++) found.centre[k] = w[k] + ball.z[k];
     double below = kInfinity, reach = 0.0;
-    // Norms err by less than 16 u, and by the D slopes of the true row.
+    // The errors of norms are below 16 u plus the radii of the true row's D slopes.
     for (int f = 0; f < s.n_rows; f++) {
         const detail::Value at = detail::value_at(s.rows[f], found.centre);
         const double distance =
             (at.value - at.error) / ((norm_of(f) + D * s.rows[f].form.slope_radius) * kUp);
-        // Not a minimum, which would lose what is not a number.
+        // This is not a minimum, which would lose NaN.
         if (!(distance >= below)) below = distance;
     }
     for (int i = 0; i < s.n; i++) {
@@ -667,7 +675,8 @@ bool find_ball(Solid<D>& s, const double* w, SolidMeasured<D>& found) {
         total += lambda;
         above += lambda * ((at.value + at.error) / least * kUp);
         for (int k = 0; k < D; k++) sum[k] += lambda * s.normals[std::size_t(f) * D + k];
-        // A computed normal is off by the slopes' radii, twice for its length, and some roundings.
+        // The error of a computed normal is at most the radii of the slopes, twice because of its
+        // length, plus a few roundings.
         off += lambda * (4.0 * D * slope_radius / norm + D * kKappa);
     }
     for (double x : sum) off += magnitude(x);
@@ -677,10 +686,11 @@ bool find_ball(Solid<D>& s, const double* w, SolidMeasured<D>& found) {
            above <= found.radius * (1.0 + kMeasured);
 }
 
-// Answer the wanted questions about a cell; return those left open.
+// Compute the requested quantities for a cell. Return those left open.
 template <int D>
 int measure(Solid<D>& s, int wanted, SolidMeasured<D>& found) {
-    // Rows that could not be scaled, and directions that rounded to zero, say too little.
+    // Rows that could not be scaled, and directions that rounded to zero, do not contain enough
+    // information.
     for (int f = 0; f < s.n_rows; f++)
         if (!(s.rows[f].norm < kInfinity)) return wanted;
     if (!(s.rho < kInfinity && s.far_rho < kInfinity) || s.n <= D) return wanted;
