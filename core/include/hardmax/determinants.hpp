@@ -9,9 +9,9 @@ struct Triple {
     double a, b, c;
 };
 
-// Multiply three numbers by a power of two, exactly, so that the largest is between 1 and 2; False
-// if another one is then below 2^-300, or any is not finite. Products of three such numbers are
-// multiples of 2^-1056, so `two_product` is exact.
+// Multiply three numbers by a power of two, exactly, so that the largest is between 1 and 2. Return
+// false if another number is then below 2^-300 or any number is not finite. Products of three such
+// numbers are multiples of 2^-1056, so `two_product` is exact.
 inline bool normalise(Triple& triple) {
     double* numbers[] = {&triple.a, &triple.b, &triple.c};
     int top = -5000, bottom = 5000;
@@ -24,7 +24,7 @@ inline bool normalise(Triple& triple) {
     }
     if (top < bottom) return true;
     if (top - bottom > 300) return false;
-    // Numbers from 2^-100 to 2^100 are left alone: products of three are far from any limit.
+    // Numbers from 2^-100 to 2^100 need no scaling: products of three are far from any limit.
     if (bottom >= -100 && top < 100) return true;
     for (double* x : numbers) *x = __builtin_ldexp(*x, -top);
     return true;
@@ -50,11 +50,11 @@ inline int determinant_sign(const Triple& g, const Triple& p, const Triple& q) {
     return sign(entries, length);
 }
 
-// The sign of a_1 x_1 + ... + a_n x_n + c, or 2 if the terms lie too far apart.
+// The sign of a_1 x_1 + ... + a_n x_n + c, or 2 if the magnitudes of the terms differ too much.
 //
-// Factors are m 2^e with 1 <= |m| < 2, terms are taken relative to the largest exponent of a term.
-// One that lies s below is a multiple of 2^(-104 - s) and below 4: with s <= 900 all parts are normal
-// numbers, and nothing is rounded. Room for n + 1 products is needed.
+// Factors are m 2^e with 1 <= |m| < 2, and terms are scaled by the largest exponent of a term. A
+// term whose exponent is smaller by s is a multiple of 2^(-104 - s) and below 4. With s <= 900, all
+// parts are normal numbers, and nothing is rounded. Requires capacity for n + 1 products.
 template <int N>
 int affine_sign(const double* a, const double* x, double c) {
     int top = -10000, bottom = 10000;
@@ -90,13 +90,13 @@ struct Minors {
     double sum[1200];
 };
 
-// Expand a determinant; return its sign, or 2 if a minor has too many parts.
+// Expand a determinant. Return its sign, or 2 if a minor has too many parts.
 //
-// Laplace expansion over sets of columns: the minor of the first r rows and the columns S, |S| = r, is
-// D(S) = sum_{j in S} +-a_rj D(S - j), and D({}) = 1. If row i lies in 2^-q_i Z with entries of at
-// most 1, a minor of r rows, every part of it and every product is a multiple of 2^-(q_1 + ... + q_r),
-// and at most N! in magnitude. The caller sees to it that sum_i q_i <= 1000, and N <= 12: then nothing
-// overflows or underflows, and an expansion has at most one entry for each of 1100 bits.
+// Laplace expansion over sets of columns: the minor of the first r rows and the columns S, |S| = r,
+// is D(S) = sum_{j in S} +-a_rj D(S - j), and D({}) = 1. If row i lies in 2^-q_i Z with entries of
+// at most 1, then a minor of r rows, every part of it and every product is a multiple of 2^-(q_1 +
+// ... + q_r) and at most N! in magnitude. The caller guarantees sum_i q_i <= 1000 and N <= 12. Then
+// nothing overflows or underflows, and an expansion has at most one entry for each of 1100 bits.
 template <int N>
 int expand_determinant(const double (&rows)[N][N], Minors<N>& minors) {
     minors.entries[0][0] = 1.0;
@@ -105,7 +105,7 @@ int expand_determinant(const double (&rows)[N][N], Minors<N>& minors) {
     for (int columns = 1; columns < 1 << N; columns++) {
         const int row = __builtin_popcount(static_cast<unsigned>(columns)) - 1;
         length = 0;
-        // Expanding along the last row, the sign of the last column is +1.
+        // When expanding along the last row, the sign of the last column is +1.
         double alternating = row % 2 == 0 ? 1.0 : -1.0;
         for (int j = 0; j < N; j++) {
             if ((columns >> j & 1) == 0) continue;

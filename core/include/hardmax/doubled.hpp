@@ -1,11 +1,11 @@
 // The forms on the path in twice the precision.
 //
-// Radii grow with every layer by a factor, about half of the sum of the absolute weights of a unit,
-// so that after a dozen layers or two they say little. Where a sign is undecided the forms are
-// composed again with coefficients of two floats each, high + low with |low| <= u |high|. A
-// composition z = b + sum_j w_j (h_j + l_j) of n of them is summed up in h with all errors kept: w_j
-// h_j = p_j + t_j and h + p_j = h' + s_j exactly, and the floats t_j + w_j l_j + s_j are added up
-// beside it. With S = |b| + sum_j |w_j h_j| their absolute values have a sum below (n + 2)(1 +
+// Radii grow with every layer by a factor of about half the sum of a unit's absolute weights, so
+// that after one or two dozen layers they are too large to be useful. If a sign is undecided, the
+// forms are composed again with coefficients of two floats each, high + low with |low| <= u |high|.
+// A composition z = b + sum_j w_j (h_j + l_j) of n forms is summed in h with all errors kept: w_j
+// h_j = p_j + t_j and h + p_j = h' + s_j exactly, and the floats t_j + w_j l_j + s_j are summed
+// separately. With S = |b| + sum_j |w_j h_j|, the sum of their absolute values is below (n + 2)(1 +
 // gamma_n) u S, and each is rounded at most n + 3 times. So up to underflow
 //
 //     e = (1 + 2^-30) (sum_j |w_j| (e_j + kappa mu_j) + kappa |b|) + X T,  kappa = 2 (n + 4)^2 u^2,
@@ -19,13 +19,13 @@ namespace hardmax {
 
 template <int D>
 struct DoubledForms {
-    Forms<D> high;  // its radii are those of high + low
+    Forms<D> high;  // its radii apply to high + low
     double* low[D + 1];
 };
 
 template <int D>
 struct DoubledPath {
-    DoubledForms<D>* streams;  // (n_layers + 1); the first has to be there
+    DoubledForms<D>* streams;  // (n_layers + 1); the first must be given
     DoubledForms<D>* scores;   // (n_layers)
     DoubledForms<D> scratch;
 };
@@ -59,7 +59,8 @@ constexpr double kDoubledUp = 1.0 + 0x1p-30;
 
 namespace detail {
 
-// Make the high parts of a form nearest floats; return 0, or NaN if anything overflowed.
+// Normalize a form so that its high parts are the nearest floats. Return 0, or NaN if there was an
+// overflow.
 template <int D>
 double renormalise(const DoubledForms<D>& z, int i) {
     double spoiled = 0.0;
@@ -108,7 +109,7 @@ void compose(const DoubledForms<D>& h, const Affine& map, double scale, const Do
                 rest[i] += sum.low + (product.low + weight[i] * low);
             }
         }
-        // Not below 2^-900, so that no share is lost in a product.
+        // At least 2^-900, so that no share is lost in a product.
         const double share = error + kappa * size + 0x1p-900;
         for (int i = 0; i < n; i++) z.high.radius[i] += magnitude(weight[i]) * share;
     }
@@ -119,7 +120,7 @@ void compose(const DoubledForms<D>& h, const Affine& map, double scale, const Do
 }
 
 // Add a form times a gain, known up to a radius, to another form. Low parts and errors, at most 2 u
-// |h| for either form and 2 u times both for their sum, are rounded at most 4 times.
+// |h| for each form and 2 u times both for their sum, are rounded at most 4 times.
 template <int D>
 void add_form(const DoubledForms<D>& to, int i, const DoubledForms<D>& from, int j, double gain,
               double gain_radius, double scale) {
@@ -193,7 +194,7 @@ void compose_doubled_stream(const Path<D>& path, DoubledPath<D>& doubled, int af
     }
 }
 
-// Replace the forms that are known better in twice the precision.
+// Replace the forms that are known more precisely in twice the precision.
 template <int D>
 void replace(const DoubledForms<D>& doubled, const Forms<D>& forms, int n, double scale) {
     for (int i = 0; i < n; i++) {
@@ -209,8 +210,8 @@ void replace(const DoubledForms<D>& doubled, const Forms<D>& forms, int n, doubl
 
 }  // namespace detail
 
-// Compose the doubled forms on the path, up to the scores of a layer, where they are not known yet;
-// return whether there was anything to do.
+// Compose the doubled forms on the path up to the scores of a layer, as far as they are not known
+// yet. Return whether there was anything to do.
 template <int D>
 bool compose_doubled(Path<D>& path, DoubledPath<D>& doubled, int layer) {
     bool is_known = true;
@@ -221,7 +222,7 @@ bool compose_doubled(Path<D>& path, DoubledPath<D>& doubled, int layer) {
         if (l > 0) detail::compose_doubled_stream(path, doubled, l);
         detail::compose_doubled_scores(path, doubled, l);
         frame.doubled_version = frame.version;
-        // Forms that are floats exactly stay so.
+        // Forms that are exact floats are kept.
         const DoubledForms<D>& scores = doubled.scores[l];
         for (int i = 0; i < path.network->layers[l].n_scores(); i++) {
             if (frame.scores.radius[i] != 0.0) continue;
@@ -235,7 +236,7 @@ bool compose_doubled(Path<D>& path, DoubledPath<D>& doubled, int layer) {
     return !is_known;
 }
 
-// Replace the forms on the path, up to the scores of a layer, by the nearest floats; return whether
+// Replace the forms on the path, up to the scores of a layer, by the nearest floats. Return whether
 // there was anything to do.
 template <int D>
 bool improve_path(Path<D>& path, DoubledPath<D>& doubled, int layer) {
@@ -248,7 +249,8 @@ bool improve_path(Path<D>& path, DoubledPath<D>& doubled, int layer) {
         is_changed = true;
         frame.improved_version = frame.version;
         detail::replace(doubled.scores[l], frame.scores, now.n_scores(), path.scale);
-        // Only a residual layer passes its stream on; the others have passed it to the scores.
+        // Only a residual layer passes on its stream; in the other layers, the scores already
+        // include it.
         if (now.residual) detail::replace(doubled.streams[l], frame.stream, now.dim_in, path.scale);
         frame.is_pure = frame.has_rows = false;
         path.frames[l + 1].anchor_version = -1;

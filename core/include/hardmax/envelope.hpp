@@ -1,10 +1,11 @@
-// The largest of many affine forms over the plane: who wins where, and who is next to whom.
+// The largest of many affine forms over the plane: the winner at each point, and the pairs of
+// adjacent winners.
 //
-// The forms as points (a, c) have an upper hull. Its corners are the forms that win on an open set,
-// its edges the walls between two of them, its faces the points where three or more are equal. Faces
-// of more than three corners are cut into triangles: edges between triangles in one plane are called flat
-// and left out, and so are the corners with fewer than three edges that are not flat. What is left
-// does not depend on the order of insertion.
+// The forms, as points (a, c), have an upper hull. Its corners are the forms that win on an open
+// set, its edges are the walls between two of them, and its faces are the points where three or
+// more forms are equal. Faces with more than three corners are divided into triangles. Edges
+// between triangles in one plane are flat and are omitted, and so are corners with fewer than three
+// edges that are not flat. The result does not depend on the order of insertion.
 #pragma once
 #include <initializer_list>
 
@@ -12,15 +13,15 @@
 
 namespace hardmax {
 
-// An upper hull of points in space, and room to read the cells off it.
+// An upper hull of points in space, and memory for reading its cells.
 struct Envelope {
     const ConvexHull<3>* hull;
-    int32_t* around;  // for each form, and infinity: a triangle with that corner
+    int32_t* around;  // for each form, and for infinity: a triangle with that corner
     int32_t* found;   // triangles around one winner
     int32_t* stack;
     int32_t* border;
-    uint8_t* flat;     // for each triangle: bit i if the edge opposite to corner i is flat
-    uint8_t* n_edges;  // for each form: edges that are not flat, up to 3
+    uint8_t* flat;     // for each triangle: bit i is set if the edge opposite to corner i is flat
+    uint8_t* n_edges;  // for each form: number of edges that are not flat, up to 3
     int32_t* face;     // for each triangle: its face
 };
 
@@ -74,12 +75,12 @@ inline void find_flat_edges(Envelope& e) {
     }
 }
 
-// The corner at the other end of the edge from corner i of triangle t to the next one, which may
-// go on straight through points that are no corners of the hull.
+// The corner at the other end of the edge from corner i of triangle t to the next one. The edge may
+// continue straight through points that are not corners of the hull.
 inline int32_t end_of_edge(const Envelope& e, int32_t t, int i) {
     int32_t b = triangle_of(e, t).corner[next(i)];
     while (e.n_edges[b] < 3) {
-        // Around b, from the edge it was reached by to its other one.
+        // Turn around b, from the edge by which it was reached to its other edge.
         const auto turn_left = [&] {
             t = triangle_of(e, t).neighbour[next(corner_of(triangle_of(e, t), b))];
             return corner_of(triangle_of(e, t), b);
@@ -109,10 +110,10 @@ inline void number_face(Envelope& e, int32_t start, int32_t number) {
 
 }  // namespace detail
 
-// What is known of the diagram, for the caller to hold: the winners, ascending; the neighbours of each
-// one, counter-clockwise, and after each the vertex where its wall ends, -1 at infinity; for each
-// vertex three of the forms that are equal there. A bounded cell begins with its least neighbour, an
-// unbounded one after its gap; vertices are numbered as they first occur.
+// The diagram, in arrays of the caller: the winners, ascending; the neighbours of each winner,
+// counter-clockwise, and after each neighbour the vertex where its wall ends, -1 at infinity; for
+// each vertex, three of the forms that are equal there. A bounded cell begins with its smallest
+// neighbour, an unbounded cell after its gap. Vertices are numbered by first occurrence.
 struct EnvelopeCells {
     int32_t* sites;       // (n)
     int32_t* starts;      // (n + 1)
@@ -127,7 +128,7 @@ inline void finish(Envelope& e, EnvelopeCells& cells) {
     find_flat_edges(e);
     const int32_t n = e.hull->points.n;
     const int32_t* const first = e.hull->first;
-    // Winners under the names of the first forms that are the same.
+    // Winners are named by the first form that is equal to them.
     for (int32_t v = 0; v < n; v++) e.stack[v] = -1;
     for (int32_t v = 0; v < n; v++)
         if (e.n_edges[v] >= 3) e.stack[first[v]] = v;
@@ -159,7 +160,7 @@ inline void finish(Envelope& e, EnvelopeCells& cells) {
             }
             t = triangle.neighbour[next(i)];
         } while (t != begin);
-        // Begin where it should.
+        // Rotate to the required beginning.
         const int32_t origin = gap >= 0 ? (gap + 1) % length : least;
         int32_t* const turned = e.border + n_sites;
         for (int32_t k = 0; k < length; k++) turned[k] = names[(origin + k) % length];

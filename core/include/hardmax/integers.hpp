@@ -1,6 +1,6 @@
 // Integers of a fixed number of 64-bit limbs, lowest first, in two's complement.
 //
-// Whoever chooses the number of limbs sees to it that no result needs more; see `LiftedForms`.
+// The caller chooses the number of limbs such that no result needs more; see `LiftedForms`.
 #pragma once
 #include "arithmetic.hpp"
 
@@ -43,8 +43,8 @@ inline void add(const Limb* a, const Limb* b, int n, Limb* c) {
     }
 }
 
-// c = a b, with n + m limbs, apart from a and b. A negative a stands for a + 2^(64 n) as a number
-// without sign, so that b 2^(64 n) has to be taken away again; b likewise.
+// c = a b, with n + m limbs, which must not overlap a or b. A negative a is a + 2^(64 n) as an
+// unsigned number, so b 2^(64 n) must be subtracted again; likewise for b.
 inline void multiply(const Limb* a, int n, const Limb* b, int m, Limb* c) {
     for (int i = 0; i < n + m; i++) c[i] = 0;
     for (int i = 0; i < n; i++) {
@@ -60,7 +60,7 @@ inline void multiply(const Limb* a, int n, const Limb* b, int m, Limb* c) {
     if (is_negative(b, m)) subtract(c + m, a, n, c + m);
 }
 
-// How many bits the absolute value has; 0 for 0.
+// The number of bits of the absolute value; 0 for 0.
 inline int bits_of(const Limb* a, int n) {
     const Limb flip = is_negative(a, n) ? ~Limb{0} : 0;
     Limb carry = flip & 1;
@@ -73,8 +73,8 @@ inline int bits_of(const Limb* a, int n) {
     return bits;
 }
 
-// An integer to 106 bits: (high + low) 2^exponent is a, its bits below the leading 106 left out, so
-// that the error is below 2^-105 |a|; 1/2 <= |high| <= 1, and the mantissa is normal.
+// An integer to 106 bits: (high + low) 2^exponent is a with the bits below the leading 106 omitted,
+// so that the error is below 2^-105 |a|; 1/2 <= |high| <= 1, and the mantissa is normal.
 struct Leading {
     Doubled mantissa;
     int exponent;
@@ -84,7 +84,7 @@ inline Leading leading(const Limb* a, int n) {
     const int bits = bits_of(a, n);
     if (bits == 0) return {{0.0, 0.0}, 0};
     const Limb flip = is_negative(a, n) ? ~Limb{0} : 0;
-    // Limb i of |a|: the carry of the negation goes through the limbs that are zero.
+    // Limb i of |a|: the carry of the negation passes through the limbs that are zero.
     const auto magnitude = [&](int i) -> Limb {
         if (i < 0) return 0;
         Limb carry = flip & 1;
@@ -95,7 +95,7 @@ inline Leading leading(const Limb* a, int n) {
     const Limb first = magnitude(top), second = magnitude(top - 1), third = magnitude(top - 2);
     const Limb upper = shift ? first << shift | second >> (64 - shift) : first;
     const Limb lower = shift ? second << shift | third >> (64 - shift) : second;
-    // 128 leading bits: 53 of them, and 53 more.
+    // The 128 leading bits: the first 53, and 53 more.
     const double factor = flip ? -1.0 : 1.0;
     const Limb rest = (upper & 0x7ff) << 42 | lower >> 22;
     return {fast_two_sum(factor * 0x1p-53 * static_cast<double>(upper >> 11),
@@ -103,11 +103,11 @@ inline Leading leading(const Limb* a, int n) {
             bits};
 }
 
-// The quotient of two integers, the lower one not 0, times 2^exponent, rounded to the nearest float64;
-// NaN if it is as good as half way between two floats, or close to the limits of float64.
+// The quotient of two integers, the lower one not 0, times 2^exponent, rounded to the nearest
+// float64; NaN if it is nearly half way between two floats, or close to the limits of float64.
 inline double nearest_quotient(const Leading& top, const Leading& bottom, int exponent) {
     if (top.mantissa.high == 0.0) return 0.0;
-    // Both are known to 2^-105; q1 is the quotient to 2 u, top - q1 bottom is known to 2^-102 of
+    // Both are known to 2^-105. q1 is the quotient to 2 u. top - q1 bottom is known to 2^-102 of
     // top (a difference of numbers of two floats after a product), and so is the result.
     const double q1 = top.mantissa.high / bottom.mantissa.high;
     const Doubled product = multiply(bottom.mantissa, -q1);

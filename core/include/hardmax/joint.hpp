@@ -1,15 +1,17 @@
 // Depth-first search for the tuples of winners of several heads that occur on an open cone.
 //
-// Heads come one after another. A node of the search is a tuple of winners for the first heads whose
-// open cone is not empty; its children are the winners of the next head inside that cone. The first
-// child is the winner at the node's own direction; the others are found by walking the vertex graph of
-// the head, because the winners inside a convex cone form a connected part of it. A vertex on the rim
-// of that part is refused with a proof: its row lies in the cone of `dim` rows of the node (a basis,
-// kept for the descendants, for which it stays valid), or the origin lies inside a simplex of
-// `dim + 1` rows. What rounding leaves open is handed back: a support to be proved exactly (a claim),
-// or a whole node (parked).
+// Heads are processed one after another. A node of the search is a tuple of winners for the first
+// heads whose open cone is nonempty. Its children are the winners of the next head inside that
+// cone. The first child is the winner at the node's own direction. The others are found by walking
+// the vertex graph of the head, because the winners inside a convex cone form a connected part of
+// it. A vertex on the boundary of that part is refused with a proof: its row lies in the cone of
+// `dim` rows of the node (a basis, kept for the descendants, for which it stays valid), or the
+// origin lies inside a simplex of `dim + 1` rows. Decisions that rounding errors leave open are
+// returned to the caller: as a support to be proved exactly (a claim), or as a whole node
+// (deferred, `parked` in the code).
 //
-// The search stops whenever a buffer may run full and continues from its stack when called again.
+// The search stops whenever a buffer may become full, and continues from its stack when called
+// again.
 #pragma once
 #include <cstdint>
 
@@ -30,29 +32,31 @@ struct JointSearch {
 
     // The node at one level of the path.
     struct Node {
-        std::int64_t n_rows;     // of `rows`, the first ones
-        std::int64_t n_members;  // its children, -1 before they are known
+        std::int64_t n_rows;     // number of rows of `rows`, from the first on, that belong to the
+                                 // node
+        std::int64_t n_members;  // number of children; -1 before they are known
         std::int64_t next_member;
         std::int64_t* members;  // (widest)
         double* directions;     // (widest, dim): one for each child
-        double* direction;      // (dim): its own
-        int n_bases;            // how many it may use
+        double* direction;      // (dim): the node's own direction
+        int n_bases;            // number of bases that it may use
         std::int64_t winner;    // the child that is being searched
     };
 
     const Fan* fan;
     int dim;
-    std::int64_t widest;  // the most vertices of a head
-    std::int64_t level;   // of the current node; below the root's when all is done
+    std::int64_t widest;  // maximum number of vertices of a head
+    std::int64_t level;   // level of the current node; below the root's level when the search is
+                          // complete
     std::int64_t room_rows;
     Node* nodes;          // (n_heads + 1)
-    std::int64_t* rows;   // (room_rows): the rows on the path, by number
-    double* units;        // and as unit vectors
+    std::int64_t* rows;   // (room_rows): the rows on the path, by index
+    double* units;        // the same rows as unit vectors
     Inverse bases[kMostBases];
-    // Of the expansion of one node.
-    std::uint8_t* mark;  // (widest): 0 not seen, 1 a child, 2 refused
+    // Data for the expansion of one node:
+    std::uint8_t* mark;  // (widest): 0 not seen, 1 child, 2 refused
     double* trial;
-    std::int64_t* start;  // the support of the node alone
+    std::int64_t* start;  // the support for the node alone
     int n_start;          // -1 before it is known
     Simplex simplex;
     NearestPoint nearest;
@@ -105,7 +109,7 @@ inline void copy(const double* from, int dim, double* to) {
     for (int t = 0; t < dim; ++t) to[t] = from[t];
 }
 
-// The vertex of the head at a level that is not marked and has the largest computed score, or -1.
+// The unmarked vertex with the largest computed score in the head at a level, or -1.
 inline std::int64_t guess(const JointSearch& s, std::int64_t level, const double* direction) {
     const std::int64_t base = s.fan->first_vertex[level], end = s.fan->first_vertex[level + 1];
     double best = -kInfinity;
@@ -121,7 +125,7 @@ inline std::int64_t guess(const JointSearch& s, std::int64_t level, const double
     return winner;
 }
 
-// Prove that a vertex beats every neighbour, hence every point of its head.
+// Prove that a vertex exceeds every neighbour, hence every point of its head.
 inline bool wins(const Fan& fan, std::int64_t vertex, const double* direction) {
     const int dim = static_cast<int>(fan.dim);
     for (std::int64_t r = fan.first_row[vertex]; r < fan.first_row[vertex + 1]; ++r)
@@ -153,14 +157,15 @@ inline void write_path(const JointSearch& s, std::int64_t* path) {
         path[h] = h < s.level ? s.nodes[h].winner : -1;
 }
 
-// Prove that the origin lies in the hull of the support, or hand that over as a claim. The rows from
-// `n_own` on are those that the node itself does not have: with one such row in the support, the
-// others are a basis worth keeping.
+// Prove that the origin lies in the hull of the support, or record this as a claim. The rows from
+// `n_own` on do not belong to the node itself. If the support contains exactly one such row, the
+// other rows are a basis worth keeping.
 inline void refuse(JointSearch& s, std::int64_t n_own, JointFound& found) {
     const int dim = s.dim, n_active = s.nearest.n_active;
     const std::int64_t* support = s.nearest.support;
     if (n_active == dim + 1) {
-        // The row that is proved to be a combination is one that the node does not have, if any.
+        // The row that is proved to be a combination is a row that does not belong to the node, if
+        // there is one.
         int last = n_active - 1, n_new = 0, filled = 0;
         for (int a = 0; a < n_active; ++a) {
             if (support[a] < n_own) continue;
@@ -169,7 +174,7 @@ inline void refuse(JointSearch& s, std::int64_t n_own, JointFound& found) {
         }
         for (int a = 0; a < n_active; ++a)
             if (a != last) s.simplex.columns[filled++] = row_of(s, s.rows[support[a]]);
-        // The last place for a basis is scratch space.
+        // The last slot for a basis is scratch.
         int& n_bases = s.nodes[s.level].n_bases;
         Inverse& basis = s.bases[n_bases];
         if (invert(s.simplex.columns, dim, s.simplex.matrix, basis) &&
@@ -195,10 +200,10 @@ inline bool is_implied(const JointSearch& s, std::int64_t row) {
 // The dimension up to which one reversed row is tried before all rows of a vertex.
 constexpr int kLowDimension = 4;
 
-// Decide whether a vertex wins inside the node; false if rounding does not allow it. `row` is the row
-// by which a known winner beats the vertex, or -1. Three searches at most: the node alone for a
-// start, once; then with the reverse of `row`, which in low dimensions is often enough to refuse; then
-// with all rows of the vertex.
+// Decide whether a vertex wins inside the node. Returns false if rounding errors prevent a
+// decision. `row` is the row by which a known winner exceeds the vertex, or -1. There are at most
+// three searches: the node alone as a start, once; then with the reverse of `row`, which in low
+// dimensions is often enough to refuse; then with all rows of the vertex.
 inline bool test_vertex(JointSearch& s, std::int64_t vertex, std::int64_t row, JointFound& found) {
     const Fan& fan = *s.fan;
     const int dim = s.dim;
@@ -234,7 +239,7 @@ inline bool test_vertex(JointSearch& s, std::int64_t vertex, std::int64_t row, J
         n_start = s.nearest.n_active;
         copy(s.nearest.point, dim, s.trial);
         scale_to_largest_one(s.trial, dim);
-        // Whoever wins at this direction is a child, whether it is the vertex or not.
+        // The winner at this direction is a child, whether or not it is the vertex.
         const std::int64_t other = stage == 0 ? guess(s, s.level, s.trial) : vertex;
         if (wins(fan, other, s.trial) && holds(s, n_rows, s.trial)) {
             accept(s, other);
@@ -244,7 +249,7 @@ inline bool test_vertex(JointSearch& s, std::int64_t vertex, std::int64_t row, J
     return false;
 }
 
-// Find all children of the current node; false if rounding does not allow it.
+// Find all children of the current node. Returns false if rounding errors prevent this.
 inline bool expand(JointSearch& s, JointFound& found) {
     const Fan& fan = *s.fan;
     JointSearch::Node& node = s.nodes[s.level];
@@ -255,7 +260,8 @@ inline bool expand(JointSearch& s, JointFound& found) {
     copy(node.direction, s.dim, s.trial);
     const std::int64_t first = guess(s, s.level, s.trial);
     if (wins(fan, first, s.trial)) accept(s, first);
-    // A tie at the node's own direction: the vertices by decreasing score, until one wins.
+    // There is a tie at the node's own direction: try the vertices by decreasing score until one
+    // wins.
     while (node.n_members == 0) {
         copy(node.direction, s.dim, s.trial);
         const std::int64_t rival = guess(s, s.level, s.trial);
@@ -292,8 +298,9 @@ inline void load(JointSearch& s, std::int64_t level, std::int64_t n_rows, const 
     s.level = level;
 }
 
-// Search below the root at a level until done (true), or out of room or of steps, which are nodes
-// expanded. `found` needs room for `widest` leaves, twice as many claims, and one parked node.
+// Search below the root at a level until the search is complete (returns true), or a buffer is full
+// or the given number of nodes has been expanded. `found` needs capacity for `widest` leaves, twice
+// as many claims, and one deferred node.
 inline bool run(JointSearch& s, std::int64_t root, std::int64_t steps, JointFound& found) {
     const Fan& fan = *s.fan;
     const std::int64_t n_heads = fan.n_heads;
@@ -306,7 +313,7 @@ inline bool run(JointSearch& s, std::int64_t root, std::int64_t steps, JointFoun
             if (!has_room || steps-- == 0) return false;
             const std::int64_t claims_before = found.n_claims;
             if (!detail::expand(s, found)) {
-                // The node is done again exactly: its claims so far are not needed.
+                // The node is repeated exactly, so its claims are not needed.
                 found.n_claims = claims_before;
                 detail::write_path(s, found.parked + found.n_parked++ * n_heads);
                 --s.level;
@@ -333,7 +340,8 @@ inline bool run(JointSearch& s, std::int64_t root, std::int64_t steps, JointFoun
         node.winner = vertex;
         std::int64_t count = node.n_rows;
         if (node.n_members > 1) {
-            // Only a wall against another child can bound the part of the node this child wins.
+            // Only a wall against another child can bound the part of the node in which this child
+            // wins.
             for (std::int64_t r = fan.first_row[vertex]; r < fan.first_row[vertex + 1]; ++r) {
                 std::int64_t other = 0;
                 while (other < node.n_members && node.members[other] != fan.rival[r]) ++other;
@@ -350,7 +358,7 @@ inline bool run(JointSearch& s, std::int64_t root, std::int64_t steps, JointFoun
     return true;
 }
 
-// Prove, for a tuple of vertices on its own, that a direction selects it and is positive on the rows
+// Prove, for a single tuple of vertices, that a direction selects it and is positive on the rows
 // after those of the vertices. Entries of the direction are at most one, and exact.
 inline bool selects(const Fan& fan, const std::int64_t* leaf, const double* direction) {
     const int dim = static_cast<int>(fan.dim);
@@ -361,8 +369,8 @@ inline bool selects(const Fan& fan, const std::int64_t* leaf, const double* dire
     return true;
 }
 
-// The sine of the angle between a direction and the nearest wall of a tuple; rounded: a guide to how
-// useful a direction is, not a proof. Infinite for a cone without walls.
+// The sine of the angle between a direction and the nearest wall of a tuple, rounded. It indicates
+// how useful a direction is, and proves nothing. Infinite for a cone without walls.
 inline double margin(const Fan& fan, const std::int64_t* leaf, const double* direction) {
     const int dim = static_cast<int>(fan.dim);
     double least_product = kInfinity;
@@ -395,9 +403,9 @@ inline void lay_out(FacetSearch& s, Arena& arena, std::int64_t n_rows, int dim) 
     lay_out(s.nearest, arena, dim);
 }
 
-// Decide whether a row of a cell is irredundant: whether some direction violates it and satisfies all
-// others, rows on the same line (positive multiples of each other) counted as one. Answers kYes, kNo
-// or kOpen.
+// Decide whether a row of a cell is irredundant: whether some direction violates it and satisfies
+// all others. Rows on the same line (positive multiples of each other) count as one. Returns kYes,
+// kNo or kOpen.
 inline Verdict is_facet(FacetSearch& s, const Fan& fan, const std::int64_t* line,
                         const std::int64_t* leaf, std::int64_t wall) {
     const int dim = static_cast<int>(fan.dim);

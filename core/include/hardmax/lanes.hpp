@@ -1,5 +1,5 @@
 // Four numbers at a time. Loops run over units, never along a sum, so that results do not depend on
-// how wide the registers of a machine are.
+// the width of a machine's registers.
 #pragma once
 #include <cstdint>
 #include <cstring>
@@ -23,9 +23,9 @@ inline Lanes absolute(Lanes x) { return (Lanes)((LaneBits)x & (LaneBits{} + INT6
 inline Lanes choose(LaneBits mask, Lanes yes, Lanes no) {
     return (Lanes)((mask & (LaneBits)yes) | (~mask & (LaneBits)no));
 }
-// One instruction, where there is one.
+// A single instruction, if the processor has one.
 inline Lanes larger(Lanes a, Lanes b) { return a < b ? b : a; }
-// As `bound` of numbers: what is not a number stays.
+// Like `bound` of numbers: NaN is preserved.
 inline Lanes bound(Lanes most, Lanes x) { return ((x <= most) | (most != most)) ? most : x; }
 
 // The lowest n bits, n <= 64.

@@ -1,10 +1,11 @@
-// Affine forms a_1 x_1 + a_2 x_2 + c in the plane as points (a_1, a_2, c), and the signs that decide
-// which of them are largest where.
+// Affine forms a_1 x_1 + a_2 x_2 + c in the plane as points (a_1, a_2, c), and the signs that
+// determine which of them are largest where.
 //
 // The coefficients are integers of any size: the slopes in one unit, the offsets in another, so
-// that every float64 input, and every product of such, is there without rounding. Beside them stand
-// pairs of floats, scaled so that the largest slope and the largest offset are below 1. A sign comes
-// from the floats where their error cannot change it, else from the integers; it is never open.
+// that every float64 input, and every product of two inputs, is represented without rounding. In
+// addition, there are pairs of floats, scaled so that the largest slope and the largest offset are
+// below 1. A sign is taken from the floats if their error cannot change it, and otherwise from the
+// integers; it is never open.
 #pragma once
 #include "arena.hpp"
 #include "integers.hpp"
@@ -14,9 +15,10 @@ namespace hardmax {
 
 struct LiftedForms {
     int n;
-    int slope_limbs, offset_limbs;  // three bits more than the longest slope, the longest offset
+    int slope_limbs, offset_limbs;  // three bits more than the longest slope, and the longest
+                                    // offset
     int slope_bits, offset_bits;
-    bool floats_are_exact;  // every determinant of floats below is without rounding
+    bool floats_are_exact;  // no determinant of floats below is rounded
     const Limb* slopes;     // (n, 2, slope_limbs)
     const Limb* offsets;    // (n, offset_limbs)
     Doubled* column[3];     // each (n): the floats of a_1, a_2, c
@@ -25,7 +27,7 @@ struct LiftedForms {
 
 namespace detail {
 
-// Room for: differences of two points, a determinant of each kind, and one product.
+// Number of limbs for the differences of two points, a determinant of each kind, and one product.
 inline size_t scratch_limbs(const LiftedForms& f) {
     return 3 * (2 * static_cast<size_t>(f.slope_limbs) + static_cast<size_t>(f.offset_limbs)) +
            4 * (2 * static_cast<size_t>(f.slope_limbs) + static_cast<size_t>(f.offset_limbs));
@@ -42,7 +44,7 @@ inline const Limb* offset_of(const LiftedForms& f, int i) {
 
 inline Doubled scaled(const Limb* a, int n, int bits) {
     const Leading x = leading(a, n);
-    // Beyond 2^-1022 this rounds, by at most 2^-1075 each.
+    // Below 2^-1022 this is rounded, by at most 2^-1075 each.
     return {__builtin_ldexp(x.mantissa.high, x.exponent - bits),
             __builtin_ldexp(x.mantissa.low, x.exponent - bits)};
 }
@@ -61,8 +63,8 @@ inline void fill_floats(LiftedForms& f) {
             f.slope_bits = most(f.slope_bits, bits_of(detail::slope_of(f, i, axis), f.slope_limbs));
         f.offset_bits = most(f.offset_bits, bits_of(detail::offset_of(f, i), f.offset_limbs));
     }
-    // A determinant is a sum of 6 products of differences, each of one bit more than its column, so
-    // all that is formed on the way is an integer below 2^53 in the unit of the determinant.
+    // A determinant is a sum of 6 products of differences, each with one bit more than its column,
+    // so all intermediate results are integers below 2^53 in the unit of the determinant.
     f.floats_are_exact = 2 * f.slope_bits + f.offset_bits + 6 <= 53;
     for (int i = 0; i < f.n; i++) {
         for (int axis = 0; axis < 2; axis++)
@@ -74,10 +76,10 @@ inline void fill_floats(LiftedForms& f) {
 
 namespace detail {
 
-// The difference of two entries of a column: all below 1 in magnitude. With D = fl(h - h') and
-// E = fl(l - l') the result fl(D + E) errs by u |D| + u |E| + u |result| at most, and each entry by
-// 2^-105 + 2^-1074. As |l| <= 2^-52, E is at most 2^-51 and |D| <= (1 + 2u)(|result| + |E|): in all
-// less than 4 u |result| + kTail.
+// The difference of two entries of a column, all below 1 in magnitude. With D = fl(h - h') and E =
+// fl(l - l'), the error of the result fl(D + E) is at most u |D| + u |E| + u |result|, plus 2^-105
+// + 2^-1074 for each entry. As |l| <= 2^-52, E is at most 2^-51 and |D| <= (1 + 2u)(|result| +
+// |E|). The total is less than 4 u |result| + kTail.
 constexpr double kTail = 0x1p-100;
 
 inline double difference(const Doubled& p, const Doubled& q) {
@@ -95,8 +97,8 @@ inline int turn_of_normals(const LiftedForms& f, int i, int j, int l, int m) {
     const double y2 = difference(f.column[1][m], f.column[1][l]);
     const double left = x1 * y2, right = x2 * y1, value = left - right;
     if (f.floats_are_exact) return sign(value);
-    // (x + e)(y + d) with |e| <= 4u |x| + tail: a product errs by 10 u |x y| + 2 tail (|x| + |y|) +
-    // 2 tail^2 and the underflow; the difference is rounded once more.
+    // (x + e)(y + d) with |e| <= 4u |x| + tail: the error of a product is at most 10 u |x y| + 2
+    // tail (|x| + |y|) + 2 tail^2 plus underflow; the difference is rounded once more.
     const double ends = magnitude(x1) + magnitude(y1) + magnitude(x2) + magnitude(y2);
     const double error = 16.0 * kU * (magnitude(left) + magnitude(right)) +
                          4.0 * detail::kTail * (ends + detail::kTail);
@@ -122,8 +124,8 @@ inline int turn(const LiftedForms& f, int p, int q, int r) {
 
 namespace detail {
 
-// The differences of three points to a fourth, and the determinants of two of them in two columns:
-// what every exact answer is made of.
+// The differences of three points from a fourth, and the determinants of two of them in two
+// columns, from which all exact signs are computed.
 struct ExactRows {
     const LiftedForms& f;
     Limb* entry[3][3];
@@ -159,8 +161,8 @@ struct ExactRows {
 
 }  // namespace detail
 
-// The sign of the height of point s above the plane of the points p, q, r, which turn left: positive
-// if form s is larger than these three where they are equal.
+// The sign of the height of point s above the plane of the points p, q, r, which turn left:
+// positive if form s is larger than these three where they are equal.
 inline int above(const LiftedForms& f, int p, int q, int r, int s) {
     using detail::difference;
     const int rows[3] = {q, r, s};
@@ -175,10 +177,10 @@ inline int above(const LiftedForms& f, int p, int q, int r, int s) {
     const double a20 = x[2] * y[0], b20 = x[0] * y[2];
     const double value = c[0] * (a12 - b12) + c[1] * (a20 - b20) + c[2] * (a01 - b01);
     if (f.floats_are_exact) return sign(value);
-    // A product of three differences errs by 3 times 4 u, two products, two sums and the difference
-    // in between by 5 u more: 18 u of its magnitude. In the tails, the differences being at most 2,
-    // every product of three is changed by tail (|x y| + |x c| + |y c|), and less than 2^-190 by
-    // terms of higher order and underflow; there are 6 of them.
+    // The error of a product of three differences is at most 3 times 4 u, plus 5 u for two
+    // products, two sums and the difference in between: 18 u of its magnitude in total. As for the
+    // tails, since differences are at most 2, every product of three changes by tail (|x y| + |x c|
+    // + |y c|) and less than 2^-190 from higher-order terms and underflow; there are 6 products.
     double size = 0.0, far_x = 0.0, far_y = 0.0, far_c = 0.0;
     size += magnitude(c[0]) * (magnitude(a12) + magnitude(b12));
     size += magnitude(c[1]) * (magnitude(a20) + magnitude(b20));

@@ -1,15 +1,15 @@
-// The cells of a ReLU network along a line, in integers of few digits.
+// The cells of a ReLU network along a line, in integers with few digits.
 //
-// If the stream, the weights and the biases lie on grids and are not large, every form m t + c of every
-// layer is a float without rounding (Lemma 3 of src/hardmax/exact/rounding.py), an integer below 2^53
-// times a power of two that belongs to the layer. Then a breakpoint is a quotient p / q of two such
-// integers, and the sign of a form there is that of m p + c q, which has less than 128 bits. Nothing is
-// ever in doubt, however many forms vanish together.
+// If the stream, the weights and the biases lie on grids and are not large, every form m t + c of
+// every layer is a float without rounding (Lemma 3 of src/hardmax/exact/rounding.py): an integer
+// below 2^53 times a power of two that depends only on the layer. Then a breakpoint is a quotient p
+// / q of two such integers, and the sign of a form there is the sign of m p + c q, which has less
+// than 128 bits. No sign is ever undecided, however many forms vanish together.
 //
-// The search is depth first and from left to right. A layer has its forms on one interval, which its
-// units cut into parts; the next layer has the forms on the part that is reached. Where units change,
-// the forms of the next layer change by their rows of the weights, and those of all later layers are
-// composed anew.
+// The search is depth first, from left to right. A layer has its forms on one interval, which its
+// units cut into parts; the next layer has the forms on the current part. Where units change, the
+// forms of the next layer change by the corresponding rows of the weights, and the forms of all
+// later layers are composed afresh.
 #pragma once
 #include <cstdint>
 
@@ -20,12 +20,12 @@ namespace hardmax {
 
 __extension__ typedef __int128 WideInteger;
 
-// The point p / q, q > 0, or the infinite one in the direction of p.
+// The point p / q with q > 0, or the point at infinity in the direction of p.
 struct Ratio {
     std::int64_t p, q;
 };
 
-// Where a unit changes.
+// The point where a unit changes.
 struct ExactZero {
     Ratio at;
     std::int64_t unit;
@@ -33,18 +33,18 @@ struct ExactZero {
 
 struct IntegerLayer {
     double* forms;        // (2, width): slopes and offsets on the interval
-    std::uint8_t* is_on;  // (width): on the part that is reached
-    ExactZero* zeros;     // (width): from left to right, inside of the interval
+    std::uint8_t* is_on;  // (width): on the current part
+    ExactZero* zeros;     // (width): from left to right, inside the interval
     std::int64_t n_zeros, n_passed;
     Ratio right;        // the end of the interval
-    double to_integer;  // a form times this power of two is an integer
+    double to_integer;  // a form times this power of two has integer coefficients
 };
 
 struct IntegerLine {
     const NormedMap* maps;
     std::int64_t n_layers, n_units;
     IntegerLayer* layers;
-    Ratio left;  // where the cell begins that is reached
+    Ratio left;  // start of the current cell
     bool has_begun, is_done;
 };
 
@@ -74,14 +74,14 @@ inline bool is_before(const ExactZero& one, const ExactZero& other) {
 
 inline int sign_of(WideInteger x) { return (x > 0) - (x < 0); }
 
-// The sign of m t + c right of a point, or left of it; 0 only if the form is.
+// The sign of m t + c just to the right or just to the left of a point; 0 only if the form is zero.
 inline int sign_beside(std::int64_t m, std::int64_t c, const Ratio& at, int side) {
     const int sign = sign_of(WideInteger{m} * at.p + WideInteger{c} * at.q);
     if (sign != 0) return sign;
     return at.q != 0 ? side * sign_of(m) : sign_of(c);
 }
 
-// Add a multiple of the row of a unit to the forms of the next layer: by +1, or -1.
+// Add the row of a unit, times its form and times +1 or -1, to the forms of the next layer.
 inline void add_unit(const IntegerLayer& layer, const NormedMap& map, std::int64_t unit,
                      const NormedMap& next, IntegerLayer& following, double sign) {
     const double* weight = next.rows + unit * next.n_out;
@@ -93,7 +93,7 @@ inline void add_unit(const IntegerLayer& layer, const NormedMap& map, std::int64
     }
 }
 
-// Begin with the bias alone.
+// Initialize the forms with the bias alone.
 inline void clear_forms(const NormedMap& map, IntegerLayer& layer) {
     const double* bias = map.rows + map.n_in * map.n_out;
     for (std::int64_t j = 0; j < map.n_out; ++j) {
@@ -117,7 +117,8 @@ struct PieceChanges {
     }
 };
 
-// Find which units of a layer are on from s.left on, and where they change up to an end.
+// Find the units of a layer that are on from s.left on, and the points up to an end where units
+// change.
 inline void enter(IntegerLine& s, std::int64_t l, const Ratio& right, std::int64_t first_unit,
                   PieceChanges& changes) {
     IntegerLayer& layer = s.layers[l];
@@ -140,7 +141,7 @@ inline void enter(IntegerLine& s, std::int64_t l, const Ratio& right, std::int64
     sort(layer.zeros, layer.n_zeros, is_before);
 }
 
-// Enter all layers from one on, whose forms are there.
+// Enter all layers from one on, whose forms are already computed.
 inline std::int64_t enter_from(IntegerLine& s, std::int64_t first, Ratio right,
                                std::int64_t first_unit, PieceChanges& changes) {
     std::int64_t n_signs = 0;
@@ -160,14 +161,14 @@ inline std::int64_t enter_from(IntegerLine& s, std::int64_t first, Ratio right,
     return n_signs;
 }
 
-// The layer that makes the end of the cell that is reached; -1 at the end of the domain.
+// The layer that determines the end of the current cell; -1 at the end of the domain.
 inline std::int64_t next_layer(const IntegerLine& s) {
     std::int64_t l = s.n_layers - 1;
     while (l >= 0 && s.layers[l].n_passed == s.layers[l].n_zeros) --l;
     return l;
 }
 
-// Go on to the next cell.
+// Move on to the next cell.
 inline std::int64_t cross(IntegerLine& s, std::int64_t l, PieceChanges& changes) {
     IntegerLayer& layer = s.layers[l];
     const ExactZero first = layer.zeros[layer.n_passed];
@@ -211,8 +212,8 @@ inline PointName name_of_end(const IntegerLine& s, std::int64_t l) {
 
 }  // namespace detail
 
-// Begin with the stream before the first layer: slopes and offsets (2, n_in), or the values at 0 and
-// at 1. False if something may have to be rounded.
+// Begin with the stream before the first layer: slopes and offsets (2, n_in), or the values at 0
+// and at 1. Returns false if the computation might round.
 inline bool begin_integers(IntegerLine& s, const double* stream, bool are_ends,
                            const Ratio* outer) {
     const NormedMap& first = s.maps[0];

@@ -1,13 +1,14 @@
 // The affine maps of a ReLU network on cells along a line.
 //
-// On an interval the pre-activations of a layer are forms s_j t + c_j. Where unit u changes, those of
-// the next layer change by +-(s_u, c_u) W_u, one row of its weights; so only the first part of an
-// interval costs a product with the matrix, all others one row each. The errors are those that
-// src/hardmax/regions/_lines/rectified_maps.py proves; bounds are raised as in `lines.hpp`.
+// On an interval, the pre-activations of a layer are forms s_j t + c_j. Where unit u changes, the
+// forms of the next layer change by +-(s_u, c_u) W_u, a multiple of one row of its weights. Hence
+// only the first part of an interval requires a product with the matrix; every other part requires
+// only one row. The errors are those proved in src/hardmax/regions/_lines/rectified_maps.py; bounds
+// are raised as in `lines.hpp`.
 //
-// Cells are done in chunks from left to right, and a chunk layer by layer. What a unit does matters
-// only where it is on: in each chunk the units that are on somewhere are kept, about half of them, and
-// the matrices are cut down to these.
+// Cells are processed in chunks from left to right, and each chunk layer by layer. The output of a
+// unit matters only where it is on. Each chunk keeps the units that are on in some cell, about half
+// of all units, and the matrices are reduced to these.
 #pragma once
 #include <cstdint>
 
@@ -15,8 +16,8 @@
 
 namespace hardmax {
 
-// Bounds on the radii of a row of forms, (e + rho) omega_j + beta |b_j|, for slopes (without bias) and
-// offsets.
+// Bounds on the radii of a row of forms, (e + rho) omega_j + beta |b_j|, for slopes (without bias)
+// and offsets.
 struct MapScale {
     double e[2], rho[2], beta;
 };
@@ -29,45 +30,46 @@ struct FormRows {
     MapScale* scales;
 };
 
-// A unit that changes before a cell, and whether it is on from there.
+// A unit that changes before a cell, and whether it is on from that cell on.
 struct UnitChange {
     std::int64_t cell;
     std::int32_t unit;
     std::int32_t is_on;
 };
 
-// What a chunk has of a layer.
+// The data of a layer in a chunk.
 struct LayerChunk {
-    UnitChange* next;  // the first change that has not been made, and the end of all
+    UnitChange* next;  // the first change that has not been made, and the end of all changes
     UnitChange* last;
     std::int64_t n_kept;
-    std::int64_t stride;     // the same, padded
-    std::int32_t* kept;      // (stride): the units that are on somewhere, and unit 0 for padding
-    std::int32_t* place_of;  // (width): where a unit is among them, or -1
-    std::uint8_t* is_on;     // (width): on the cell that is reached
+    std::int64_t stride;     // their number, padded
+    std::int32_t* kept;      // (stride): the units that are on somewhere, padded with unit 0
+    std::int32_t* place_of;  // (width): position of a unit among them, or -1
+    std::uint8_t* is_on;     // (width): on the current cell
 };
 
 struct LineMaps {
     static constexpr int kParts = RowBatch::kRows / 2;
 
-    // A part whose forms are composed anew, together with the next ones.
+    // A part whose forms will be composed afresh together with the next parts.
     struct Waiting {
         const double* forms;
         double* out;
-        std::int64_t* masks;  // all bits of the kept units that are on
+        std::int64_t* masks;  // masks of all bits for the kept units that are on
     };
 
-    const NormedMap* maps;  // those into the layers, and the one to the output
+    const NormedMap* maps;  // the maps into the layers, and the map to the output
     std::int64_t n_layers, n_cells, most_cells;
-    LayerChunk* layers;  // (n_layers + 1): the last stands for the output
+    LayerChunk* layers;  // (n_layers + 1): the last is for the output
     UnitChange* changes;
     double* first_forms;  // (2, width of the first layer)
     MapScale first_scale;
-    double* matrix;  // the panels of the matrix from one layer to the next, cut down
+    double* matrix;  // the panels of the matrix from one layer to the next, reduced
     FormRows rows[2];
-    std::int64_t* owners;            // (most_cells): for each part its interval,
-    const UnitChange** only_change;  // and the unit that changed before it, if that was all
-    std::int64_t* masks;             // of the part that is reached
+    std::int64_t* owners;            // (most_cells): for each part, its interval
+    const UnitChange** only_change;  // the unit that changed before the part, if it was the only
+                                     // one
+    std::int64_t* masks;             // masks of the current part
     int n_waiting;
     Waiting waiting[kParts];
     RowBatch batch;
@@ -85,7 +87,7 @@ inline void lay_out(LineMaps& s, Arena& arena, const NormedMap* maps, std::int64
     }
     s.maps = maps;
     s.n_layers = n_layers;
-    // Long chunks keep many units, short ones cut matrices down for little.
+    // Long chunks keep many units, and for short chunks, reducing the matrices does not pay.
     constexpr std::int64_t least_cells = 48, entries_at_once = 1 << 19;
     const std::int64_t room = entries_at_once / panel_columns(most_following);
     s.most_cells = n_units / 3 < room ? n_units / 3 : room;
@@ -131,7 +133,7 @@ inline double on(const double* forms, const std::int64_t* masks, std::int64_t j)
     return x;
 }
 
-// A bound on the Euclidean norm of the entries that are on, 0 only for zeros.
+// A bound on the Euclidean norm of the entries that are on; 0 only if they are all zero.
 inline double norm_on(const double* forms, const std::int64_t* masks, std::int64_t n) {
     Lanes squares = all(0.0);
     double total = 0.0;
@@ -161,7 +163,8 @@ inline void pad(LayerChunk& layer) {
     for (std::int64_t k = layer.n_kept; k < layer.stride; ++k) layer.kept[k] = 0;
 }
 
-// Make the changes before the first cell of a chunk, and find the units that are on on any.
+// Make the changes before the first cell of a chunk, and find the units that are on in any of its
+// cells.
 inline void keep_units(LayerChunk& layer, std::int64_t width, std::int64_t first,
                        std::int64_t end) {
     while (layer.next < layer.last && layer.next->cell <= first) make(layer);
@@ -177,8 +180,8 @@ inline void keep_units(LayerChunk& layer, std::int64_t width, std::int64_t first
     pad(layer);
 }
 
-// Cut a map down to the units that are kept before and after it, and its bias. Some rows at a time,
-// so that what is read and what is written stays in the cache.
+// Reduce a map, and its bias, to the units that are kept before and after it. This is done a few
+// rows at a time, so that the data read and written stay in the cache.
 inline Panels cut_down(const NormedMap& map, const LayerChunk& before, const LayerChunk& after,
                        double* numbers) {
     constexpr std::int64_t rows_at_once = 16;
@@ -198,7 +201,7 @@ inline Panels cut_down(const NormedMap& map, const LayerChunk& before, const Lay
     return {numbers, n_rows, after.stride};
 }
 
-// Write the factors of the terms that are listed: slopes and offsets of N parts.
+// Write the factors of the listed terms: slopes and offsets of N parts.
 template <int N>
 inline void put_factors(const LineMaps& s, std::int64_t stride, RowBatch::Group& group) {
     const double* forms[N];
@@ -217,8 +220,8 @@ inline void put_factors(const LineMaps& s, std::int64_t stride, RowBatch::Group&
     }
 }
 
-// Compose the forms of the parts that wait: slopes and offsets of what is on, and the bias for the
-// offsets.
+// Compose the forms of the waiting parts: slopes and offsets of the units that are on, and the bias
+// for the offsets.
 inline void put_waiting(LineMaps& s, const LayerChunk& layer, std::int64_t following) {
     if (s.n_waiting == 0) return;
     const std::int64_t width = layer.n_kept;
@@ -242,7 +245,7 @@ inline void put_waiting(LineMaps& s, const LayerChunk& layer, std::int64_t follo
     s.n_waiting = 0;
 }
 
-// The forms of the next layer on the parts of the intervals of this one.
+// Compose the forms of the next layer on the parts of this layer's intervals.
 inline void compose_next(LineMaps& s, std::int64_t index, const FormRows& rows, std::int64_t end,
                          FormRows& after) {
     const NormedMap &map = s.maps[index], &next = s.maps[index + 1];
@@ -250,7 +253,7 @@ inline void compose_next(LineMaps& s, std::int64_t index, const FormRows& rows, 
     const Panels matrix = cut_down(next, layer, s.layers[index + 1], s.matrix);
     const std::int64_t width = layer.n_kept, stride = layer.stride, following = matrix.n_columns;
     for (std::int64_t k = 0; k < width; ++k) s.masks[k] = -std::int64_t{layer.is_on[layer.kept[k]]};
-    double norms[2] = {0.0, 0.0};  // of what is on, and how many units are
+    double norms[2] = {0.0, 0.0};  // norms over the units that are on, and their number
     std::int64_t n_on = 0;
     after.n = 0;
     for (std::int64_t i = 0; i < rows.n; ++i) {
@@ -327,7 +330,7 @@ inline void compose_next(LineMaps& s, std::int64_t index, const FormRows& rows, 
     }
 }
 
-// Write the maps and radii of cells up to `end`, given the rows of the output.
+// Write the maps and radii of the cells up to `end`, given the rows of the output.
 inline void write_maps(const NormedMap& map, const FormRows& rows, std::int64_t end, double* values,
                        double* radii) {
     const std::int64_t n = map.n_out, stride = panel_columns(n);
@@ -365,9 +368,10 @@ inline void enter_maps(LineMaps& s, const double* stream, const double errors[2]
 
 }  // namespace detail
 
-// Start with the signature of the first cell and the changes after it: those from cell i - 1 to cell i
-// are from starts[i] up to starts[i + 1], each an entry of the signature and its new value. The
-// stream before the first layer is (2, n_in), slopes and offsets; the norms of their errors are given.
+// Start with the signature of the first cell and the changes after it. The changes from cell i - 1
+// to cell i are at starts[i] up to starts[i + 1]; each is an entry of the signature and its new
+// value. The stream before the first layer is (2, n_in), slopes and offsets; the norms of their
+// errors are given.
 inline void start_maps(LineMaps& s, std::int64_t n_cells, const std::uint8_t* signature,
                        const std::int64_t* starts, const std::int64_t* entries,
                        const std::uint8_t* winners, const double* stream, const double errors[2]) {
@@ -393,8 +397,8 @@ inline void start_maps(LineMaps& s, std::int64_t n_cells, const std::uint8_t* si
     detail::enter_maps(s, stream, errors);
 }
 
-// Write the maps (n_cells, 2, n_out) of some cells from `first` on, and their radii; the cells before
-// have been done. Returns the first cell that has not been done.
+// Write the maps (n_cells, 2, n_out) of some cells from `first` on, and their radii; the earlier
+// cells must have been processed. Returns the first cell that is not done.
 inline std::int64_t compose_maps(LineMaps& s, std::int64_t first, double* values, double* radii) {
     const std::int64_t rest = s.n_cells - first;
     const std::int64_t end = first + (rest < s.most_cells ? rest : s.most_cells);

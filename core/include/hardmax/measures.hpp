@@ -1,10 +1,10 @@
-// How large a planar cell is: its volume, a point inside, a largest ball; each with a proof.
+// Measures of planar cells: area, a point inside, and a largest ball, each with a proof.
 #pragma once
 #include "retracing.hpp"
 
 namespace hardmax {
 
-// What is written down about a volume or a ball errs by no more than this part of it.
+// Bound on the relative error of stored volumes and balls.
 constexpr double kMeasured = 0x1p-20;
 
 enum Measure { kVolume = 1, kWitness = 2, kBall = 4 };
@@ -23,7 +23,7 @@ inline bool is_unbounded(const Edge* polygon, int n) {
     return false;
 }
 
-// The value of a line at a point, and a bound on how far that of the true line is off.
+// The value of a line at a point, and a bound on its difference from the value of the true line.
 struct Value {
     double value, error;
 };
@@ -44,7 +44,7 @@ inline bool is_inside(const Edge* polygon, int n, double x, double y) {
     return true;
 }
 
-// The mean of the vertices, at infinity with M for the formal one.
+// The mean of the vertices; for vertices at infinity, the given M replaces the formal one.
 inline void middle(const Edge* polygon, int n, double M, double& x, double& y) {
     const Vertex& first = polygon[0].start;
     double sx = 0.0, sy = 0.0;
@@ -57,14 +57,14 @@ inline void middle(const Edge* polygon, int n, double M, double& x, double& y) {
 
 }  // namespace detail
 
-// The area. With vertices v_i off by at most rho_i in each coordinate, twice the area of the polygon
-// of the v_i errs by
+// The area. If the error of vertex v_i is at most rho_i in each coordinate, the error of twice the
+// area of the polygon of the v_i is at most
 //
 //     sum_i rho_i |v_{i+1} - v_{i-1}|_1 + 2 sum_i rho_i rho_{i+1},
 //
-// because the area is bilinear: sum_i cross(d_i, v_{i+1} - v_{i-1}) + sum_i cross(d_i, d_{i+1}) for
-// moves d_i. It is summed up from triangles at v_0: with the differences, the products and their
-// difference each of the n terms |p| + |q| is rounded at most n + 4 times.
+// because the area is bilinear: for moves d_i, it changes by sum_i cross(d_i, v_{i+1} - v_{i-1}) +
+// sum_i cross(d_i, d_{i+1}). The area is summed from triangles at v_0. Including the differences,
+// the products and their difference, each of the n terms |p| + |q| is rounded at most n + 4 times.
 inline bool find_volume(const Edge* polygon, int n, Measured& found) {
     if (detail::is_unbounded(polygon, n)) {
         found.volume = kInfinity, found.volume_radius = 0.0;
@@ -83,13 +83,13 @@ inline bool find_volume(const Edge* polygon, int n, Measured& found) {
                  (magnitude(after.x - before.x) + magnitude(after.y - before.y) + 2.0 * after.rho);
     }
     found.volume = 0.5 * doubled;
-    // Sums of n bounds lose at most n u of them.
+    // Rounding reduces sums of n bounds by at most n u relative.
     const double up = kUp + 2.0 * n * kU;
     found.volume_radius = 0.5 * (2.0 * (n + 8) * kU * size + moved) * up + kTiny;
     return found.volume < kInfinity && found.volume_radius <= kMeasured * found.volume;
 }
 
-// A point where all lines of the cell are surely positive.
+// A point at which all lines of the cell are certainly positive.
 inline bool find_witness(const Edge* polygon, int n, double& x, double& y) {
     if (!detail::is_unbounded(polygon, n)) {
         detail::middle(polygon, n, 0.0, x, y);
@@ -108,16 +108,16 @@ inline bool find_witness(const Edge* polygon, int n, double& x, double& y) {
 
 namespace detail {
 
-// An edge of a polygon that shrinks: all lines move inwards at the speed 1.
+// An edge of a shrinking polygon: all lines move inwards at speed 1.
 struct Side {
-    double nx, ny, distance;  // its unit normal, and how far it is from the origin
+    double nx, ny, distance;  // unit normal, and distance from the origin
     int before, after;
-    double end;  // when it vanishes
+    double end;  // time at which it vanishes
 };
 
 inline double cross(const Side& a, const Side& b) { return a.nx * b.ny - a.ny * b.nx; }
 
-// The three numbers with sum_i lambda_i n_i = 0, of three sides in order.
+// The three numbers with sum_i lambda_i n_i = 0 for three sides in order.
 struct Balance {
     double a, b, c;
     double total() const { return a + b + c; }
@@ -127,7 +127,7 @@ inline Balance balance(const Side& a, const Side& b, const Side& c) {
     return {cross(b, c), cross(c, a), cross(a, b)};
 }
 
-// When a side vanishes: the three lines then meet in a point.
+// The time at which a side vanishes: three lines then meet in a point.
 inline double end_of(const Side* sides, int i) {
     const Side &b = sides[i], &a = sides[b.before], &c = sides[b.after];
     const Balance l = balance(a, b, c);
@@ -136,9 +136,9 @@ inline double end_of(const Side* sides, int i) {
                        : kInfinity;
 }
 
-// Whether balls of every size fit into an unbounded cell: it goes on in two directions that are not
-// parallel. A cross product of directions, each at most 1 and known up to far_rho, errs by at most
-// 2 (rho + rho') (1 + rho) and two roundings.
+// Whether balls of every size fit into an unbounded cell: it is unbounded in two directions that
+// are not parallel. The error of a cross product of directions, each at most 1 and known up to
+// far_rho, is at most 2 (rho + rho') (1 + rho) plus two roundings.
 inline bool is_wide(const Edge* polygon, int n) {
     for (int i = 0; i < n; i++) {
         const Vertex& v = polygon[i].start;
@@ -156,14 +156,15 @@ inline bool is_wide(const Edge* polygon, int n) {
 
 // A largest ball, given a point w = (x, y) inside.
 //
-// Let the lines move inwards: edges vanish one by one, until three lines a, b, c meet whose normals
-// hold each other in balance, sum_i lambda_i n_i = 0 with lambda >= 0, and the polygon is a point.
-// That is how the ball is found; what is returned is proven from the lines. Below, the distances of
-// its centre from all lines. Above, for a ball of radius r at w + z in the cell and any lambda >= 0,
+// Move the lines inwards. Edges vanish one by one until the polygon is a point, where three lines
+// a, b, c meet whose normals balance: sum_i lambda_i n_i = 0 with lambda >= 0. The ball is found in
+// this way, but the returned bounds are proven from the lines. The lower bound is the minimum
+// distance of the centre from the lines. For the upper bound, let a ball of radius r at w + z lie
+// in the cell. Then for any lambda >= 0,
 //
 //     r sum_i lambda_i <= sum_i lambda_i (<n_i, z> + dist_i(w)) <= |sum_i lambda_i n_i| |z| + sum_i lambda_i dist_i(w),
 //
-// and |z| is at most the distance of w from a vertex. `sides` is scratch for n of them.
+// and |z| is at most the distance of w from a vertex. `sides` is scratch for n sides.
 inline bool find_ball(const Edge* polygon, int n, double x, double y, detail::Side* sides,
                       Measured& found) {
     if (detail::is_unbounded(polygon, n)) {
@@ -189,7 +190,8 @@ inline bool find_ball(const Edge* polygon, int n, double x, double y, detail::Si
         sides[gone.before].after = gone.after, sides[gone.after].before = gone.before;
         for (int i : {gone.before, gone.after}) sides[i].end = detail::end_of(sides, i);
     }
-    // Its centre is where two of the three lines, the ones that cross most, have moved to.
+    // The centre is the intersection of two of the three moved lines, those that cross at the
+    // largest angle.
     const int three[] = {sides[last].before, last, sides[last].after};
     detail::Balance weights = detail::balance(sides[three[0]], sides[three[1]], sides[three[2]]);
     const double lambda[] = {larger(weights.a, 0.0), larger(weights.b, 0.0),
@@ -202,7 +204,7 @@ inline bool find_ball(const Edge* polygon, int n, double x, double y, detail::Si
     const double c = radius - one.distance, d = radius - other.distance;
     found.centre_x = x + (c * other.ny - d * one.ny) / det;
     found.centre_y = y + (d * one.nx - c * other.nx) / det;
-    // Norms err by less than 4 u, and by both slopes of the true line.
+    // The errors of norms are below 4 u plus the radii of both slopes of the true line.
     double below = kInfinity, reach = 0.0;
     for (int i = 0; i < n; i++) {
         const Line& line = polygon[i].line;
@@ -210,7 +212,7 @@ inline bool find_ball(const Edge* polygon, int n, double x, double y, detail::Si
         const double norm = std::sqrt(line.a[0] * line.a[0] + line.a[1] * line.a[1]);
         const detail::Value at = detail::value_at(line, found.centre_x, found.centre_y);
         const double distance = (at.value - at.error) / ((norm + 2.0 * line.slope_radius) * kUp);
-        // Not a minimum, which would lose what is not a number.
+        // This is not a minimum, which would lose NaN.
         if (!(distance >= below)) below = distance;
         reach = bound(reach, (magnitude(v.x - x) + magnitude(v.y - y) + 2.0 * v.rho) * kUp);
     }
@@ -224,7 +226,8 @@ inline bool find_ball(const Edge* polygon, int n, double x, double y, detail::Si
         total += lambda[k];
         above += lambda[k] * ((at.value + at.error) / least * kUp);
         nx += lambda[k] * sides[three[k]].nx, ny += lambda[k] * sides[three[k]].ny;
-        // A computed normal is off by the slopes' radii, twice for its length, and some roundings.
+        // The error of a computed normal is at most the radii of the slopes, twice because of its
+        // length, plus a few roundings.
         off += lambda[k] * (8.0 * line.slope_radius / norm + 2.0 * kKappa);
     }
     above = (above + (magnitude(nx) + magnitude(ny) + off) * reach) / total * kUp;
@@ -233,7 +236,7 @@ inline bool find_ball(const Edge* polygon, int n, double x, double y, detail::Si
            above <= found.radius * (1.0 + kMeasured);
 }
 
-// Answer the wanted questions about a polygon; return those left open.
+// Compute the requested quantities for a polygon. Return those left open.
 inline int measure(const Edge* polygon, int n, int wanted, detail::Side* sides, Measured& found) {
     if (wanted & kVolume && find_volume(polygon, n, found)) wanted &= ~kVolume;
     double x, y;
@@ -243,7 +246,7 @@ inline int measure(const Edge* polygon, int n, int wanted, detail::Side* sides, 
     return wanted & ~kWitness;
 }
 
-// Answer them about the cell that has been entered, with these walls.
+// Compute them for the cell that has been entered, with the given walls.
 inline int measure(Retracing& at, const std::int32_t* codes, int n, int wanted, detail::Side* sides,
                    Measured& found) {
     if (n < 3 || !is_certain(at)) return wanted;

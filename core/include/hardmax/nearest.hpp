@@ -1,15 +1,15 @@
-// Wolfe's nearest point to the origin in the convex hull of the rows of a matrix.
+// Wolfe's algorithm for the point nearest to the origin in the convex hull of a matrix's rows.
 //
-// By Gordan's theorem either some direction has a positive product with every row, or the origin lies
-// in the convex hull of the rows; the nearest point says which. Answers are floats and prove nothing:
-// callers prove the direction, or the support.
+// By Gordan's theorem, either some direction has a positive product with every row, or the origin
+// lies in the convex hull of the rows; the nearest point tells which. The results are floats and
+// prove nothing: callers prove the direction or the support.
 //
-// The algorithm is Wolfe's [Wol76] in the form of a non-negative least-squares problem [LH74]: lift
+// The algorithm is Wolfe's [Wol76], formulated as a non-negative least-squares problem [LH74]: lift
 // each row to b = (1, row) and project e = (1, 0, ..., 0) onto the cone of the lifted rows. The
-// residual is g = (1 - s, -s p) with p the nearest point and s = 1 / (1 + |p|^2), so -g[1:] is the
-// direction, and |g| tells how wide the cone is. The active rows are kept as B^T = Q R with Q updated
-// by Gram-Schmidt (twice) and Givens rotations; the normal equations would square the condition
-// number and lose every cone thinner than 1e-8.
+// residual is g = (1 - s, -s p) with the nearest point p and s = 1 / (1 + |p|^2). Hence -g[1:] is
+// the direction, and |g| measures the width of the cone. The active rows are stored as B^T = Q R,
+// and Q is updated by Gram-Schmidt (twice) and Givens rotations. The normal equations would square
+// the condition number and miss every cone thinner than 1e-8.
 #pragma once
 #include <cstdint>
 
@@ -20,17 +20,17 @@
 namespace hardmax {
 
 enum Separation {
-    kUndecided = -1,  // rounding stopped the search between the two
-    kContained = 0,   // the origin is, in floats, the combination of the support with the weights
-    kSeparated = 1    // every row has a positive product with the point, in floats
+    kUndecided = -1,  // rounding errors prevented a decision
+    kContained = 0,   // in floats, the origin is the combination of the support with the weights
+    kSeparated = 1    // in floats, every row has a positive product with the point
 };
 
-// One search after the other in the same space, in one dimension. The rows are about unit vectors.
+// Data of one search after another in the same dimension. The rows have approximately unit length.
 struct NearestPoint {
     int dim;
     int n_active;
     std::int64_t* support;  // (dim + 2): the active rows
-    double* weights;        // (dim + 2): their positive coefficients, which sum to one
+    double* weights;        // (dim + 2): their positive coefficients, with sum one
     double* point;          // (dim): a positive multiple of the nearest point of their hull
     double* basis;          // (dim + 2, dim + 1): Q, row by row
     double* upper;          // (dim + 2, dim + 2): R
@@ -53,27 +53,30 @@ inline void lay_out(NearestPoint& s, Arena& arena, int dim) {
     s.residual = arena.take<double>(n);
 }
 
-// What a search is asked for.
+// The input of a search.
 struct NearestQuestion {
     const double* rows;  // (>= n_rows, dim)
     std::int64_t n_rows;
-    // How many entries of `support` to make active first, at most dim + 1. If none, and `point` is
-    // not zero, it is tried as the direction, which ends the search if it separates.
+    // Number of entries of `support` to activate first, at most dim + 1. If it is 0 and `point` is
+    // not zero, `point` is tried as the direction, which ends the search if it separates.
     int n_start = 0;
-    // When to stop if the rows can be separated. 0: at the first direction positive on all of them.
-    // Towards 1: when the smallest product is at least that fraction of the one at the active rows.
+    // Stopping criterion if the rows can be separated. With 0, the search stops at the first
+    // direction positive on all rows; towards 1, when the smallest product is at least this
+    // fraction of the product at the active rows.
     double quality = 0.0;
-    int most_rounds = 0;  // how many rows may become active; 0: plenty
+    int most_rounds = 0;  // maximum number of activated rows; 0 for a large default
 };
 
 namespace detail {
 
-constexpr std::int64_t kPriced = 64;  // rows priced before one is taken
-constexpr double kLevel = 1e-14;      // a residual this short, relative to its origin, is rounding
-constexpr double kSlack = 4e-16;      // a product this small, per coordinate, is rounding
+constexpr std::int64_t kPriced = 64;  // number of rows priced before one is chosen
+constexpr double kLevel = 1e-14;      // a residual that is shorter, relative to its origin, is
+                                      // rounding error
+constexpr double kSlack = 4e-16;      // a product that is smaller, per coordinate, is rounding
+                                      // error
 
 // Sum of products in eight running sums, so that additions need not wait for each other. The order
-// is the same on every machine.
+// is the same on all machines.
 inline double dot(const double* a, const double* b, int n) {
     double tail = 0.0;
     if (n < 8) {
@@ -91,7 +94,7 @@ inline double dot(const double* a, const double* b, int n) {
     return ((sums[0] + sums[1]) + (sums[2] + sums[3])) + tail;
 }
 
-// Products of four rows, which follow each other, with a vector.
+// Products of four consecutive rows with a vector.
 inline void four_products(const double* rows, const double* x, int n, double out[4]) {
     const double *first = rows, *second = rows + n, *third = second + n, *fourth = third + n;
     double a = 0.0, b = 0.0, c = 0.0, d = 0.0;
@@ -126,7 +129,7 @@ inline void coefficients_of(const NearestPoint& s, const double* x, double* out)
     for (int j = whole; j < s.n_active; ++j) out[j] = dot(s.basis + j * size, x, size);
 }
 
-// Take a combination of the first rows of the basis off a vector.
+// Subtract a combination of the first rows of the basis from a vector.
 inline void subtract_combination(const NearestPoint& s, const double* coefficients, double* x) {
     const int size = s.dim + 1, whole = s.n_active & ~3;
     for (int j = 0; j < whole; j += 4) {
@@ -148,7 +151,7 @@ struct Lowest {
     std::int64_t row;
 };
 
-// The smallest product of some rows with a vector, and the first row that has it.
+// The smallest product of some rows with a vector, and the first row that attains it.
 inline Lowest lowest_product(const double* rows, std::int64_t start, std::int64_t stop,
                              const double* point, int dim) {
     Lowest lowest = {kInfinity, start};
@@ -166,12 +169,13 @@ inline Lowest lowest_product(const double* rows, std::int64_t start, std::int64_
     return lowest;
 }
 
-// Make a row active, as the last column of the factorisation; false if it depends on the others.
+// Activate a row as the last column of the factorization. Returns false if it depends on the
+// others.
 inline bool append(NearestPoint& s, const double* rows, std::int64_t row) {
     const int dim = s.dim, size = dim + 1, stride = dim + 2, n = s.n_active;
     s.lifted[0] = 1.0;
     for (int t = 0; t < dim; ++t) s.lifted[t + 1] = rows[row * dim + t];
-    double* newest = s.basis + n * size;  // to be filled, and meanwhile a buffer
+    double* newest = s.basis + n * size;  // filled below; used as a buffer until then
     for (int i = 0; i < n; ++i) s.upper[i * stride + n] = 0.0;
     const double before = __builtin_sqrt(dot(s.lifted, s.lifted, size));
     double length = before;
@@ -204,7 +208,7 @@ inline void project_out(NearestPoint& s) {
     }
 }
 
-// Make an active row inactive: rotate what is left back to triangular form.
+// Deactivate a row: rotate the remaining matrix back to triangular form.
 inline void drop(NearestPoint& s, int column) {
     const int size = s.dim + 1, stride = s.dim + 2, n = s.n_active;
     for (int i = 0; i < n; ++i)
@@ -246,8 +250,8 @@ inline void solve(const NearestPoint& s) {
     }
 }
 
-// Walk from the weights towards the projection on the span, dropping rows whose weight reaches zero,
-// until the projection has positive weights only. Returns whether rows were dropped.
+// Move from the weights towards the projection on the span, dropping rows whose weight reaches
+// zero, until all weights of the projection are positive. Returns whether rows were dropped.
 inline bool descend(NearestPoint& s) {
     for (bool dropped = false;; dropped = true) {
         solve(s);
@@ -257,7 +261,7 @@ inline bool descend(NearestPoint& s) {
             if (s.solution[i] > 0.0) continue;
             const double gap = s.weights[i] - s.solution[i];
             const double ratio = gap > 0.0 ? s.weights[i] / gap : 0.0;
-            // Rows of the start all weigh zero: of those, the most negative one leaves.
+            // All rows of the start have weight zero; among these, the most negative one leaves.
             const bool is_tied =
                 leaving >= 0 && ratio == step && s.solution[i] < s.solution[leaving];
             if (leaving < 0 || ratio < step || is_tied) {
@@ -281,8 +285,8 @@ inline Separation with_weights(NearestPoint& s, double total, Separation answer)
 
 }  // namespace detail
 
-// Find a direction positive on all rows, or rows whose convex hull holds the origin. On return
-// `support`, `weights` and `point` are as said above.
+// Find a direction positive on all rows, or rows whose convex hull contains the origin. On return,
+// `support`, `weights` and `point` are as described above.
 inline Separation find_nearest(NearestPoint& s, const NearestQuestion& q) {
     using namespace detail;
     const int dim = s.dim, size = dim + 1;
@@ -290,8 +294,8 @@ inline Separation find_nearest(NearestPoint& s, const NearestQuestion& q) {
     s.n_active = 0;
     for (int a = 0; a < least(q.n_start, size); ++a) append(s, q.rows, s.support[a]);
     if (s.n_active == 0) {
-        // One product with the starting direction: it may already separate, and otherwise names a
-        // good first row.
+        // One product with the starting direction: it may already separate, and otherwise
+        // identifies a good first row.
         std::int64_t first = 0;
         bool is_zero = true;
         for (int t = 0; t < dim; ++t) is_zero = is_zero && s.point[t] == 0.0;
@@ -315,9 +319,9 @@ inline Separation find_nearest(NearestPoint& s, const NearestQuestion& q) {
             total += s.solution[i];
         }
         if (s.n_active == size) return with_weights(s, total, kContained);
-        // The residual of the projection. One more row takes one more component off it; where it has
-        // become much shorter, or rows have left, it is computed anew, because its length is what
-        // tells a thin cone from an empty one.
+        // Compute the residual of the projection. Each further row removes one more component from
+        // it. If it has become much shorter, or rows were dropped, it is recomputed, because its
+        // length distinguishes a thin cone from an empty one.
         if (is_fresh) {
             const double* newest = s.basis + (s.n_active - 1) * size;
             const double part = dot(newest, s.residual, size);
@@ -334,8 +338,8 @@ inline Separation find_nearest(NearestPoint& s, const NearestQuestion& q) {
         for (int t = 0; t < dim; ++t) s.point[t] = -s.residual[t + 1] / length;
         if (!(length < previous)) return kUndecided;
         previous = length;
-        // Price the rows in blocks, going round: the first block with a row on the wrong side gives
-        // the next one.
+        // Price the rows in blocks, cyclically: the first block that contains a row on the wrong
+        // side provides the next row.
         Lowest lowest = {kInfinity, -1};
         for (std::int64_t seen = 0; seen < q.n_rows && !(lowest.value <= 0.0);) {
             const std::int64_t last = position + kPriced < q.n_rows ? position + kPriced : q.n_rows;

@@ -1,14 +1,15 @@
 // Signs of products and of solutions, decided in floats with a proven error bound.
 //
-// Rows are differences of exactly known points. What is seen here is row * scale * (1 + delta) entry
-// by entry, with a positive scale for each row and |delta| <= 3 u, u = 2^-53. The functions answer
-// questions about the exact rows: true is a proof, false means "not decided here". Every bound is
-// written so that NaN and infinity end up as "not decided".
+// Rows are differences of exactly known points. The functions see row * scale * (1 + delta), entry
+// by entry, with a positive scale for each row and |delta| <= 3 u, u = 2^-53. They decide
+// statements about the exact rows: true is a proof, and false means "not decided". Every bound is
+// written such that NaN and infinity lead to "not decided".
 //
-// Two facts carry the bounds [Higham02, chapter 3], [Rump10]. A sum of n products, in any order, is
-// off by at most gamma_n times the sum of the absolute products. And if B is any matrix with
-// ||I - B A|| <= eta < 1 then A is invertible, and A x = g implies
-// ||x - y|| <= (||B g - y|| + eta ||y||) / (1 - eta) in the maximum norm, for every y.
+// The bounds rest on two facts [Higham02, chapter 3], [Rump10]. The error of a sum of n products,
+// in any order, is at most gamma_n times the sum of the absolute products. And if B is any matrix
+// with
+// |I - B A|| <= eta < 1, then A is invertible, and A x = g implies ||x - y|| <= (||B g - y|| + eta
+// ||y||) / (1 - eta) in the maximum norm, for every y.
 #pragma once
 #include <cstdint>
 
@@ -17,13 +18,13 @@
 namespace hardmax {
 
 namespace detail {
-// Above every underflow of products of numbers below 1e100.
+// Larger than every underflow of products of numbers below 1e100.
 constexpr double kUnderflow = 1e-200;
 inline double rounding_of_products(int dim) { return (dim + 8) * 2.0 * kU; }
 }  // namespace detail
 
-// Prove that the exact row has a positive product with the direction. Entries of both are at most one
-// in absolute value, the direction is exact.
+// Prove that the exact row has a positive product with the direction. The entries of both are at
+// most one in absolute value, and the direction is exact.
 inline bool is_positive(const double* row, const double* direction, int dim) {
     double total = 0.0, size = 0.0;
     for (int t = 0; t < dim; ++t) {
@@ -34,15 +35,15 @@ inline bool is_positive(const double* row, const double* direction, int dim) {
     return total > detail::rounding_of_products(dim) * size + detail::kUnderflow;
 }
 
-// An approximate inverse B of a matrix A of rounded columns, and what is proved about it.
+// An approximate inverse B of a matrix A of rounded columns, and the bounds proved about it.
 struct Inverse {
     double* entries;   // (dim, dim)
     double defect;     // at least ||I - B A|| for the exact A
     double roughness;  // at least (dim + 8) 2^-52 ||B||
 };
 
-// Invert the matrix A whose columns are the given rows; true if A is proved to be regular, with a
-// defect of at most one half. `matrix` is a buffer (dim, dim).
+// Invert the matrix A whose columns are the given rows. Returns true if A is proved to be regular,
+// with a defect of at most one half. `matrix` is a buffer (dim, dim).
 inline bool invert(const double* const* columns, int dim, double* matrix, Inverse& inverse) {
     double* b = inverse.entries;
     for (int t = 0; t < dim; ++t) {

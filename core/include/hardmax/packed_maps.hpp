@@ -1,7 +1,8 @@
 // Affine maps with bounds on their norms, in the order in which products read them.
 //
 // The bounds are those of `NormedMap` in src/hardmax/models/_arithmetic/normed_maps.py. Squares of
-// numbers from kFloor on do not underflow, and kRaise is more than what all roundings of a sum take away.
+// numbers that are at least kFloor do not underflow, and kRaise exceeds the relative rounding error
+// of a sum.
 #pragma once
 #include <cstdint>
 
@@ -14,11 +15,12 @@ namespace hardmax {
 typedef hm_normed_map NormedMap;
 
 constexpr double kRaise = 1.0 + 0x1p-20;
-constexpr double kFloor = 0x1p-480;  // squares of numbers that are not smaller do not underflow
+constexpr double kFloor = 0x1p-480;  // squares of numbers that are at least this large do not
+                                     // underflow
 
 namespace detail {
 
-// The size of a number, raised to what can be squared unless it is 0.
+// The magnitude of a number, raised to kFloor unless the number is 0.
 inline double from_floor(double x) {
     const double size = magnitude(x);
     return size < kFloor && x != 0.0 ? kFloor : size;
@@ -32,7 +34,7 @@ inline Lanes square_from_floor(Lanes x) {
     return raised * raised;
 }
 
-// Add the squares of some rows to those of the columns, and copy the rows into panels.
+// Add the squares of some rows to the sums of the columns, and copy the rows into panels.
 inline void pack_rows(const NormedMap& map, std::int64_t start, std::int64_t stop, double* squares,
                       double* panels) {
     const std::int64_t n = map.n_out;
@@ -56,8 +58,8 @@ inline void pack_rows(const NormedMap& map, std::int64_t start, std::int64_t sto
     }
 }
 
-// Find the grids that weights and biases lie on, and how large they are, if the weights are integers of
-// few digits on theirs. Most weights are not, and the first ones show it.
+// Find the grids on which the weights and biases lie, and their magnitudes, provided that the
+// weights are integers with few digits on their grid. Most weights are not, as the first few show.
 inline void find_grids(NormedMap& map, double* sums) {
     constexpr double most_digits = 0x1p24;
     constexpr std::int64_t most_entries = 1 << 20;
@@ -116,9 +118,9 @@ inline void pack(NormedMap& map, std::int64_t n_layers, double* panels, double* 
 
 }  // namespace detail
 
-// Find the norms of the maps into the layers of a network with n_layers of them, in memory of the
-// caller, and cut all but the first into panels: that one is never multiplied by many rows. The
-// spectral norms are bounded by those of Frobenius. Returns how much memory that takes; without memory
+// Compute the norms of the maps into the n_layers layers of a network, in memory of the caller.
+// Divide all maps except the first into panels; the first is never multiplied by many rows.
+// Spectral norms are bounded by Frobenius norms. Returns the size of the memory; without memory,
 // nothing else is done.
 inline std::size_t pack_maps(NormedMap* maps, std::int64_t n, std::int64_t n_layers, void* memory) {
     Arena arena{static_cast<char*>(memory)};
