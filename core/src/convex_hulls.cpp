@@ -25,7 +25,7 @@ struct Dimension {
     static constexpr int n = N;
 };
 
-// Call with the dimension as a constant.
+// Make a call with the dimension as a constant.
 template <class Call>
 auto in_dimension(int32_t dim, Call call) {
     if (dim == 3) return call(Dimension<3>{});

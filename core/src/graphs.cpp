@@ -5,7 +5,7 @@ using namespace hardmax;
 
 namespace {
 
-// Whether those who use what a node reads are rows of the node, and entries of them.
+// Whether the listed readers of a node's inputs are rows of the node and entries of these rows.
 bool has_users(const GraphNode& node, int64_t n_readers, int64_t n_entries) {
     if (!rise(node.use_starts, n_readers)) return false;
     for (int64_t j = 0; j < node.use_starts[n_readers]; j++)
@@ -15,9 +15,9 @@ bool has_users(const GraphNode& node, int64_t n_readers, int64_t n_entries) {
     return true;
 }
 
-// Whether a node reads and writes slots that are there, from nodes before it.
+// Whether a node reads and writes existing slots, and reads only from earlier nodes.
 bool is_node(const GraphCell& cell, int64_t at, int64_t n_groups) {
-    // Slots are counted in ints, and so are products of few of these sizes.
+    // Slots are counted in ints, and so are products of a few of these sizes.
     constexpr int64_t most = (int64_t{1} << 31) - 1;
     const GraphNode& node = cell.nodes[at];
     if (!is_between(node.kind, kBlock, kMaxima) || !is_between(node.n_rows, 0, most) ||

@@ -10,7 +10,7 @@ using namespace hardmax;
 
 extern "C" {
 
-// Whether each map takes what the one before it gives, and products of sizes are small.
+// Whether the sizes of consecutive maps match, and products of sizes are small.
 static bool are_maps(const hm_normed_map* maps, int64_t n) {
     constexpr int64_t most = (int64_t{1} << 31) - 1;
     for (int64_t l = 0; l < n; ++l) {

@@ -11,7 +11,7 @@ namespace {
 struct Measures {
     Retracing at;
     detail::Side* sides;
-    int n_rows, room_edges, n_forms;  // what codes and cells may refer to
+    int n_rows, room_edges, n_forms;  // limits for the indices in codes and cells
 };
 
 Measures lay_out(const Network& network, int n_rows, int room_edges, Arena& arena) {
@@ -31,7 +31,7 @@ Measures lay_out(const Network& network, int n_rows, int room_edges, Arena& aren
     return measures;
 }
 
-// Whether some cells have winners, edges and walls that are there.
+// Whether the winners, edges and walls of some cells exist.
 bool are_cells(const Measures& measures, const hm_measured& cells, int64_t first, int64_t end) {
     if (!have_winners(*measures.at.path.network, cells.short_signatures, cells.signatures, first,
                       end))

@@ -8,7 +8,7 @@ using namespace hardmax;
 
 namespace {
 
-// What is kept between the calls.
+// State kept between the calls.
 struct Matching {
     WallLines lines;
     Pairs pairs;

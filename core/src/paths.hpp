@@ -1,4 +1,4 @@
-// The stream before the first layer, as a caller gives it.
+// The stream before the first layer, as given by a caller.
 #pragma once
 #include "hardmax/doubled.hpp"
 #include "hardmax/interface.h"
@@ -41,7 +41,7 @@ inline void read_edge(const double* line, const double* start, const std::int32_
     edge.is_new = edge.is_met = false;
 }
 
-// An edge as a row of HM_EDGE_NUMBERS: its line, then its start.
+// Read an edge from a row of HM_EDGE_NUMBERS: its line, then its start.
 inline void read_edge(const double* numbers, const std::int32_t* wall, Edge& edge) {
     read_edge(numbers, numbers + 6, wall, edge);
 }

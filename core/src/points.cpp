@@ -8,7 +8,7 @@ using namespace hardmax;
 
 namespace {
 
-// Read four points, or fewer: then the last one is taken again.
+// Read up to four points; if there are fewer, repeat the last one.
 int read_points(Points& points, int64_t at, int64_t n_points, const double* given) {
     const int dim = points.embedding.n_in,
               n = static_cast<int>(n_points - at < kLanes ? n_points - at : kLanes);
@@ -18,7 +18,7 @@ int read_points(Points& points, int64_t at, int64_t n_points, const double* give
     return n;
 }
 
-// A number that none of n coordinates exceeds.
+// An upper bound on the magnitudes of n coordinates.
 double reach_of(const double* numbers, int64_t n) {
     Lanes most = all(0.0);
     int64_t i = 0;
@@ -46,10 +46,10 @@ void name_points(Points& points, int64_t n_points, const double* given, int firs
     }
 }
 
-// Words, which may overflow.
+// Words that may overflow.
 typedef uint64_t LaneWords __attribute__((vector_size(32)));
 
-// The sums of the winners, from a group on, times some words.
+// The sums of the winners, from a group on, each times a word.
 LaneWords hashes_of(const Points& points, int first_group, const uint64_t* weights) {
     const Network& network = *points.network;
     LaneWords sum{};
@@ -106,7 +106,7 @@ int64_t hm_points_tally(void* memory, int64_t n_points, double* given, const dou
     const double *low = box, *high = box + dim;
     for (int64_t i = 0; box && i < n_points; i++)
         for (int k = 0; k < dim; k++) {
-            // The mean of the ends never overflows, their difference can.
+            // The mean of the ends never overflows, but their difference can.
             const double share = given[i * dim + k];
             given[i * dim + k] = (1.0 - share) * low[k] + share * high[k];
         }

@@ -12,7 +12,8 @@ namespace hardmax {
 
 namespace {
 
-// The compilers' own test (__builtin_cpu_supports) needs a run-time library that not all have.
+// The compilers' own test (__builtin_cpu_supports) requires a run-time library that is not always
+// available.
 struct Leaf {
     uint32_t a, b, c, d;
 };
@@ -51,10 +52,11 @@ bool runs_x86_64_v3() { return false; }
 #endif
 
 bool float_environment_is_sound() {
-    // volatile: the compiler must not work these out itself.
+    // volatile prevents the compiler from evaluating these at compile time.
     volatile double smallest = 0x1p-1074, least_normal = 0x1p-1022, one = 1.0, quarter = 0x1p-54;
     volatile double sum = least_normal - smallest;       // 0 or 2^-1022 if subnormals are flushed
-    volatile double doubled = smallest + smallest;       // 0 if subnormal arguments are taken as 0
+    volatile double doubled = smallest + smallest;       // 0 if subnormal arguments are treated as
+                                                         // 0
     volatile double above = one + quarter;               // 1 + 2^-52 if rounding goes up
     volatile double below = -one - quarter;              // the same downwards
     volatile double towards_zero = one - quarter / 2.0;  // 1 - 2^-53 if rounding goes to zero

@@ -1,8 +1,8 @@
-// The loop of the search, a dimension at a time. Each is compiled once, in a source that has few of
-// them (search_of_*.cpp), so that a machine with several cores compiles them side by side.
+// The loop of the search, compiled once per dimension. The sources search_of_*.cpp contain a few
+// dimensions each, so that several cores can compile them in parallel.
 //
-//   HM_SEARCH(extern, Kind)   the loop on such cells is elsewhere
-//   HM_SEARCH(, Kind)         it is here
+//   HM_SEARCH(extern, Kind)   declares the loop for this kind of cells
+//   HM_SEARCH(, Kind)         defines it here
 #pragma once
 #include "hardmax/polygons.hpp"
 #include "hardmax/polytopes.hpp"

@@ -17,7 +17,7 @@ struct Solids {
     int known;  // see `go_to_cell`
     Facet<D>* borders;
     int n_borders;
-    int room_facets, room_points;  // of a cell
+    int room_facets, room_points;  // limits per cell
     Solid<D> solid;
 };
 
@@ -66,7 +66,7 @@ Solids<D> lay_out(const Network& network, int n_borders, int room_facets, int ro
     return solids;
 }
 
-// Whether some cells are cells of the network, and no larger than there is room for.
+// Whether some cells are cells of the network and fit the buffers.
 template <int D>
 bool are_cells(const Solids<D>& at, const FacetTable& t, std::int64_t first, std::int64_t end) {
     if (t.dim != D || !are_facets(*at.path.network, t, first, end)) return false;
@@ -77,7 +77,8 @@ bool are_cells(const Solids<D>& at, const FacetTable& t, std::int64_t first, std
     return true;
 }
 
-// Answer questions about a cell: its facets come first from floats, then in twice the precision.
+// Compute quantities for a cell: its facets are first composed in floats, then in twice the
+// precision.
 template <int D>
 int measure_cell(Solids<D>& at, const FacetTable& t, std::int64_t cell, int wanted,
                  SolidMeasured<D>& found) {
@@ -127,7 +128,7 @@ void measure_cells(Solids<D>& at, const FacetTable& t, const hm_solid_answers& a
     }
 }
 
-// A cell of a stack as `about_volume` sees it.
+// A cell of a stack in the form that `about_volume` requires.
 template <int D>
 Solid<D> lay_out(const hm_cell& cell, Arena& arena) {
     Solid<D> solid{};

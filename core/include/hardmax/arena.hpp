@@ -1,12 +1,12 @@
-// Memory that belongs to the caller, handed out piece by piece.
+// Memory of the caller, allocated piece by piece.
 #pragma once
 #include <cstddef>
 #include <cstdint>
 
 namespace hardmax {
 
-// Hands out pieces of one block, each on a boundary of 64 bytes. Without a block it only adds up,
-// so that the same code that lays an object out says how much room it needs.
+// Allocates pieces of one block, each aligned to 64 bytes. Without a block, it only computes the
+// total size, so that the same code that lays out an object also determines its size.
 struct Arena {
     char* base = nullptr;
     std::size_t used = 0;
@@ -20,8 +20,8 @@ struct Arena {
     }
 };
 
-// An object at the start of a block, and its arrays after it, as its `lay_out` asks for them: how much
-// room that takes, and where it then is.
+// An object at the start of a block, followed by its arrays, as its `lay_out` requests them: the
+// size of the object, and its construction.
 template <class Object, class... Sizes>
 std::size_t room_for(const Sizes&... sizes) {
     Object object;

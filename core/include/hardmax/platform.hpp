@@ -1,6 +1,6 @@
-// What the arithmetic needs of a compiler: refused here where it is not met.
+// Requirements of the arithmetic on the compiler: compilation fails here if they are not met.
 //
-// A header that is also compiled for a device or a browser includes nothing but this one.
+// A header that is also compiled for a device or a browser includes only this one.
 #ifndef HARDMAX_PLATFORM_HPP
 #define HARDMAX_PLATFORM_HPP
 
@@ -16,14 +16,15 @@
 #error "hardmax needs IEEE float64 (and a compiler in the manner of GCC)"
 #endif
 
-// HM_FUNCTION: a small function that is inlined, on a device too.
+// HM_FUNCTION: a small inline function, also on a device.
 #if defined(__CUDACC__)
 #define HM_FUNCTION __host__ __device__ inline
 #else
 #define HM_FUNCTION inline
 #endif
 
-// HM_HAS_FMA: whether one instruction rounds a b + c once. Elsewhere fma() is a slow call.
+// HM_HAS_FMA: whether a single instruction computes a b + c with one rounding. Otherwise, fma() is
+// a slow call.
 #if defined(__FMA__) || defined(__aarch64__) || defined(__CUDA_ARCH__)
 #define HM_HAS_FMA 1
 #define HM_FMA(a, b, c) __builtin_fma((a), (b), (c))

@@ -7,16 +7,16 @@
 
 namespace hardmax {
 
-// A tile has 4 rows and 12 columns: 12 vectors of running maxima, 3 of the right factor and a
-// broadcast number are the 16 registers of AVX2. A panel is 12 columns of the right factor; 256 of its
-// rows, one after the other (24 KiB), stay in the first cache while the rows of the left factor pass
-// over them.
+// A tile has 4 rows and 12 columns: 12 vectors of running maxima, 3 vectors of the right factor and
+// one broadcast number use the 16 registers of AVX2. A panel is 12 columns of the right factor; 256
+// of its rows, stored consecutively (24 KiB), stay in the L1 cache while the rows of the left
+// factor are processed.
 constexpr int kTileRows = 4;
 constexpr int kTileLanes = 3;
 constexpr int kTileColumns = kTileLanes * kLanes;
 constexpr std::int64_t kTileDepth = 256;
 
-// Raise the maxima of a tile by terms left[r][k] + panel[k], k ascending.
+// Update the maxima of a tile with the terms left[r][k] + panel[k], k ascending.
 inline void raise_tile(const double* const left[kTileRows], const double* panel,
                        std::int64_t n_terms, Lanes best[kTileRows][kTileLanes]) {
     for (std::int64_t k = 0; k < n_terms; ++k, panel += kTileColumns) {
@@ -30,7 +30,7 @@ inline void raise_tile(const double* const left[kTileRows], const double* panel,
     }
 }
 
-// left is (n_rows, inner), row after row; right is (inner, n_columns), its steps given.
+// left is (n_rows, inner) in row-major order; right is (inner, n_columns) with the given strides.
 struct MaxPlusProduct {
     const double* left;
     const double* right;
@@ -51,8 +51,8 @@ inline void pack_panel(const MaxPlusProduct& product, std::int64_t column, int w
 }
 
 // Write tiles of the product max_k left[i][k] + right[k][j]. The grid of (panel, group of rows) is
-// numbered panel by panel, so that threads can share it; `first` and `last` bound what is done.
-// Entries are maxima of sums rounded once, so they do not depend on how the grid is cut.
+// numbered panel by panel, so that threads can share it; tiles `first` to `last` are computed.
+// Entries are maxima of sums rounded once, so they do not depend on the division of the grid.
 inline void max_plus_tiles(const MaxPlusProduct& product, std::int64_t first, std::int64_t last) {
     const std::int64_t n_groups = (product.n_rows + kTileRows - 1) / kTileRows;
     double panel[kTileDepth * kTileColumns];
@@ -71,7 +71,7 @@ inline void max_plus_tiles(const MaxPlusProduct& product, std::int64_t first, st
                 double* places[kTileRows];
                 Lanes best[kTileRows][kTileLanes];
                 for (int r = 0; r < kTileRows; ++r) {
-                    // Rows that are not there are copies of the last one.
+                    // Rows past the end are copies of the last row.
                     const std::int64_t wanted = group * kTileRows + r;
                     const std::int64_t row = wanted < product.n_rows ? wanted : product.n_rows - 1;
                     rows[r] = product.left + row * product.inner + k;
@@ -90,9 +90,9 @@ inline void max_plus_tiles(const MaxPlusProduct& product, std::int64_t first, st
     }
 }
 
-// Sweep Bellman-Ford over all edges until nothing changes, or n_sweeps times; returns whether the
-// last sweep changed nothing. The edge i -> j weighs weights[i][j], -inf where there is none. Labels
-// are rounded: the caller takes them and the parents for a guess.
+// Apply Bellman-Ford sweeps over all edges until nothing changes, or n_sweeps times. Returns
+// whether the last sweep changed nothing. The weight of edge i -> j is weights[i][j], or -inf if
+// there is no such edge. Labels are rounded: the caller treats them and the parents as a guess.
 inline bool relax(std::int64_t n, const double* weights, double* labels, std::int64_t* parents,
                   std::int64_t n_sweeps) {
     for (std::int64_t sweep = 0; sweep < n_sweeps; ++sweep) {

@@ -1,4 +1,5 @@
-// Numbers compared with their bounds. Nothing is added or subtracted that may wrap.
+// Comparison of numbers with their bounds, without additions or subtractions that might wrap
+// around.
 #pragma once
 #include <cstdint>
 #include <type_traits>
@@ -16,8 +17,8 @@ bool all_between(const Index* numbers, std::int64_t n, std::int64_t low, std::in
     return !is_bad;
 }
 
-// Whether numbers are at least 0 and below a bound. Negative ones are large as unsigned numbers, and
-// compilers find the largest several at a time.
+// Whether numbers are at least 0 and below a bound. As unsigned numbers, negative ones are large,
+// and compilers vectorize the maximum.
 template <class Index>
 bool all_below(const Index* numbers, std::int64_t n, std::int64_t end) {
     std::make_unsigned_t<Index> largest = 0;
@@ -28,7 +29,7 @@ bool all_below(const Index* numbers, std::int64_t n, std::int64_t end) {
     return n == 0 || static_cast<std::uint64_t>(largest) < static_cast<std::uint64_t>(end);
 }
 
-// Whether rows begin at 0 and do not fall; where the last one ends is for the caller to compare.
+// Whether rows begin at 0 and do not decrease; the caller must check the end of the last row.
 template <class Index>
 bool rise(const Index* starts, std::int64_t n_rows) {
     bool is_bad = starts[0] != 0;

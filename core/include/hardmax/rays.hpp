@@ -1,17 +1,17 @@
 // Regions on which all lines of a layer are parallel.
 //
-// Where all forms before a layer but one are constant, its scores, and those of all layers after it,
-// are functions of that form: their lines are parallel. So towards a vertex at infinity on one of
-// these lines, or on the line of the form itself, they are bounded, and have the sign of what is
-// left; which floats cannot see. Where all forms before a layer are constant, so are all after it.
-// Without offsets all these lines are one.
+// If all forms before a layer except one are constant, the scores of this layer and of all later
+// layers are functions of that form, so their lines are parallel. Towards a vertex at infinity on
+// one of these lines, or on the line of the form itself, the scores stay bounded and have the sign
+// of the remaining part, which floats cannot detect. If all forms before a layer are constant, so
+// are all forms after it. Without offsets, all these lines are one.
 #pragma once
 #include "polygon.hpp"
 #include "varying.hpp"
 
 namespace hardmax {
 
-// Find out from which layer on, if at all, lines are parallel to those of a layer.
+// Find the first layer from which on lines are parallel to those of a layer, if there is one.
 inline void note_ray(Path<2>& path, int l) {
     Frame<2>& frame = path.frames[l];
     frame.ray_layer = l > 0 ? path.frames[l - 1].ray_layer : kNoRay;
@@ -30,9 +30,9 @@ inline void note_ray(Path<2>& path, int l) {
     }
 }
 
-// What is said about parallel lines holds where `note_ray` was called; nobody asks elsewhere, where
-// there is neither a vertex at infinity nor a layer without offsets. Of a group, if one is given, what
-// is known about it as well.
+// The statement about parallel lines is valid only where `note_ray` was called. It is not used
+// elsewhere, where there is neither a vertex at infinity nor a layer without offsets. If a group is
+// given, the statement about the group is included.
 inline Pencils pencils_of(const Path<2>& path, int l, int group = -1) {
     const Layer& layer = path.network->layers[l];
     const Frame<2>& frame = path.frames[l];

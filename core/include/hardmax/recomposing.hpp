@@ -1,16 +1,16 @@
-// The forms of the facets of stored cells, composed again.
+// Recomposing the forms of stored cells' facets.
 //
-// Cells come in the order of their signatures: each shares most layers with the one before it, and
-// only layers whose winners before them have changed are composed. Where a mean over coinciding forms
-// is passed on, the caller leaves the cell out.
+// Cells come in the order of their signatures. Each cell shares most layers with the previous one,
+// and only layers whose earlier winners have changed are composed. If a mean over coinciding forms
+// is passed on, the caller skips the cell.
 #pragma once
 #include "facets.hpp"
 #include "path.hpp"
 
 namespace hardmax {
 
-// Compose the layers that the facets of a cell need; `known` is the last one whose scores follow from
-// the winners on the path, at first -1.
+// Compose the layers that the facets of a cell require; `known` is the last layer whose scores
+// follow from the winners on the path, initially -1.
 template <int D>
 void go_to_cell(Path<D>& path, const FacetTable& t, std::int64_t cell, int& known) {
     const Network& network = *path.network;
@@ -35,7 +35,7 @@ void go_to_cell(Path<D>& path, const FacetTable& t, std::int64_t cell, int& know
     known = most(valid, deepest);
 }
 
-// What a facet of a cell lies on.
+// The wall of a facet of a cell.
 inline Wall wall_of(const Network& network, const FacetTable& t, std::int64_t cell,
                     std::int64_t facet) {
     const int group = t.group(facet), l = t.layer(group);

@@ -1,7 +1,8 @@
-// The polygons of stored cells, found again: lines and vertices with radii, from signatures and walls.
+// Recomputing the polygons of stored cells: lines and vertices with radii, from signatures and
+// walls.
 //
 // Cells come in the order of their signatures, so that a layer is composed once for each region of
-// the layers before. Its first cell has the typical winners of the region (see `path.hpp`).
+// the earlier layers. The first cell of a region has its typical winners (see `path.hpp`).
 #pragma once
 #include "cells.hpp"
 #include "polygon.hpp"
@@ -13,16 +14,17 @@ struct Retracing {
     DoubledPath<2> doubled;
     Wall* of_form;  // layer and group of each form, counted over all layers
     bool*
-        may_differ;  // (n_layers): whether forms that contribute otherwise may coincide with winners
-    Edge* domain;    // its edges, the one of row r at 4 + r
+        may_differ;  // (n_layers): whether forms with different contributions may coincide with
+                     // winners
+    Edge* domain;    // the edges of the domain; the edge of row r is at 4 + r
     Edge* polygon;   // (room_edges)
     bool is_begun;
 };
 
 namespace detail {
 
-// Whether forms of a group, other than the winner, may coincide with it where they contribute
-// something else: what is passed on is then a mean, which the caller has to find.
+// Whether any form of a group other than the winner may coincide with the winner and have a
+// different contribution. A mean is then passed on, which the caller must compute.
 inline bool may_differ(const Path<2>& path, int l) {
     const Layer& layer = path.network->layers[l];
     const Frame<2>& frame = path.frames[l];
@@ -41,11 +43,11 @@ inline bool may_differ(const Path<2>& path, int l) {
     return false;
 }
 
-// The same line with slopes near 1, where products of two of them might overflow or underflow.
+// The same line with slopes near 1, if products of two slopes might overflow or underflow.
 inline Line tame(const Line& line) {
     const double size = larger(magnitude(line.a[0]), magnitude(line.a[1]));
     if (size == 0.0 || !(size < kInfinity) || (size >= 0x1p-200 && size <= 0x1p200)) return line;
-    // In two factors, each a power of two in range.
+    // Two factors, each a power of two in range.
     const int e = -exponent_of(size), half = e / 2;
     const double one = power_of_two(half), other = power_of_two(e - half);
     const auto scaled = [&](double x) { return x * one * other; };
@@ -57,12 +59,12 @@ inline Line tame(const Line& line) {
 
 }  // namespace detail
 
-// Go to a cell. The layers that it shares with the one before are known.
+// Go to a cell. The layers that it shares with the previous cell are known.
 template <class Winner>
 void enter(Retracing& to, const Winner* signature) {
     Path<2>& path = to.path;
     const Network& network = *path.network;
-    int known = 0;  // the layers whose scores are known
+    int known = 0;  // number of layers whose scores are known
     if (to.is_begun) {
         int g = 0;
         while (g < network.n_groups && path.signature[g] == signature[g]) g++;
@@ -87,14 +89,15 @@ void enter(Retracing& to, const Winner* signature) {
     }
 }
 
-// Whether the cell is known to be what the forms say: the last layer passes nothing on to walls.
+// Whether the cell is certain to agree with its forms: means of the last layer do not affect any
+// wall.
 inline bool is_certain(const Retracing& at) {
     for (int l = 0; l + 1 < at.path.network->n_layers; l++)
         if (at.may_differ[l]) return false;
     return true;
 }
 
-// The edges of the cell, named by the codes of their walls (see `wall_code`).
+// Read the edges of the cell, given by the codes of their walls (see `wall_code`).
 inline void read_walls(Retracing& at, const std::int32_t* codes, int n) {
     for (int i = 0; i < n; i++) {
         Edge& edge = at.polygon[i];
@@ -114,13 +117,13 @@ inline void read_walls(Retracing& at, const std::int32_t* codes, int n) {
 inline void place_vertices(Edge* polygon, int n) {
     for (int i = 0; i < n; i++) {
         const Edge& before = polygon[i > 0 ? i - 1 : n - 1];
-        // Two sides of the domain meet at one of its vertices, which is known.
+        // Two sides of the domain meet at a vertex of the domain, which is known.
         if (before.wall.layer >= 0 || polygon[i].wall.layer >= 0)
             polygon[i].start = meet(before, polygon[i]);
     }
 }
 
-// Their lines, composed in floats or in twice the precision, and the vertices.
+// Compute the lines of the edges, in floats or in twice the precision, and the vertices.
 inline void place_edges(Retracing& at, int n, bool is_doubled) {
     Path<2>& path = at.path;
     if (is_doubled) compose_doubled(path, at.doubled, path.network->n_layers - 1);

@@ -1,4 +1,4 @@
-// Every constant of the error bounds, and what each one pays for.
+// All constants of the error bounds, with the errors that they cover.
 #pragma once
 #include <cmath>
 #include <cstdint>
@@ -6,12 +6,13 @@
 namespace hardmax {
 
 constexpr double kU = 0x1p-53;         // the unit roundoff
-constexpr double kKappa = 0x1p-49;     // more than all relative errors of one evaluation of a form
-constexpr double kUp = 1.0 + 0x1p-40;  // more than what rounding takes away from a bound
-// More than all errors by underflow of one computation together: each is at most 2^-1075, and is
-// multiplied by no more than the numbers of products that are added up.
+constexpr double kKappa = 0x1p-49;     // exceeds the sum of all relative errors of one evaluation
+                                       // of a form
+constexpr double kUp = 1.0 + 0x1p-40;  // exceeds the effect of rounding on a bound
+// Exceeds the total underflow in one computation: each underflow is at most 2^-1075, and is
+// multiplied at most by the number of products that are summed.
 constexpr double kTiny = 0x1p-1000;
-constexpr int kFinestGrid = -1000;   // below, products of numbers on grids may underflow
+constexpr int kFinestGrid = -1000;   // below this, products of numbers on grids may underflow
 constexpr int kCoarsestGrid = 2000;  // the grid of zero
 constexpr double kBeyond = 1e308;
 constexpr double kInfinity = __builtin_inf();
@@ -20,12 +21,12 @@ inline double magnitude(double x) { return __builtin_fabs(x); }
 inline int most(int a, int b) { return a < b ? b : a; }
 inline int least(int a, int b) { return a < b ? a : b; }
 inline double larger(double a, double b) { return a < b ? b : a; }
-// The larger of a bound and a number, where NaN counts as larger than everything, and stays.
+// The larger of a bound and a number. NaN counts as larger than every number, and is preserved.
 inline double bound(double most, double x) { return x <= most || most != most ? most : x; }
 
-// A float that is no less; of what is not a number, infinity.
+// A float that is at least x; infinity for NaN.
 inline float rounded_up(double x) {
-    // Rounding takes away at most 2^-24 of it, or half of the smallest float.
+    // Rounding reduces x by at most 2^-24 of it, or by half of the smallest float.
     const double larger = x * (1.0 + 0x1p-22) + (x > 0.0 ? 0x1p-148 : 0.0);
     return larger <= 0x1p127 ? static_cast<float>(larger) : __builtin_inff();
 }
@@ -38,7 +39,7 @@ inline double power_of_two(int e) {
     return x;
 }
 
-// The e with 2^e <= |x| < 2^(e+1), of a finite number that is not 0.
+// The e with 2^e <= |x| < 2^(e+1), for a finite nonzero number.
 inline int exponent_of(double x) {
     std::uint64_t bits;
     __builtin_memcpy(&bits, &x, sizeof bits);
@@ -62,8 +63,9 @@ inline int grid_of(double x, int coarsest) {
     return e < coarsest ? e : coarsest;
 }
 
-// Sums of n products in two stages (see `add_products`): a product is rounded once, with each sum
-// of its run of at most kRun, and with each run that follows. At least twice too large.
+// The maximum length of a run. For sums of n products in two stages (see `add_products`), a product
+// is rounded once, then with each sum of its run of at most kRun, and then with each later run. The
+// bound is at least twice too large.
 constexpr int kRun = 16;
 inline double kappa_of(int n) {
     const int in_run = n < kRun ? n : kRun;

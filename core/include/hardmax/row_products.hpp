@@ -1,11 +1,11 @@
 // Products of a few rows, many of whose entries are zero, with one matrix.
 //
-// Rows that are neighbours on a line have nearly the same zeros. Six of them share a list of the terms
-// where any is not zero, and a tile of six rows and eight columns is kept in registers: 12 vectors of
-// sums, 2 of the matrix, a broadcast number and a product are the 16 registers of AVX2. The matrix is
-// cut into panels of eight columns, row after row; 256 rows of a panel (16 KiB) stay in the first cache
-// while the rows of a batch pass over them. Each entry is a sum in ascending order of its terms,
-// whatever the tiles.
+// Neighbouring rows on a line have nearly the same zeros. Six rows share a list of the terms in
+// which any of them is not zero, and a tile of six rows and eight columns is kept in registers: 12
+// vectors of sums, 2 vectors of the matrix, one broadcast number and one product use the 16
+// registers of AVX2. The matrix is divided into panels of eight columns, stored row by row; 256
+// rows of a panel (16 KiB) stay in the L1 cache while the rows of a batch are processed. Each entry
+// is a sum in ascending order of its terms, independently of the tiles.
 #pragma once
 #include <cstdint>
 
@@ -26,23 +26,24 @@ inline std::int64_t panel_columns(std::int64_t n_columns) {
     return (n_columns + kPanelColumns - 1) / kPanelColumns * kPanelColumns;
 }
 
-// Rows to be multiplied, put group by group.
+// Rows to be multiplied, added group by group.
 struct RowBatch {
     static constexpr int kRows = 6, kGroups = 16;
 
     struct Group {
         int n_rows;  // 2, 4 or 6
         std::int64_t n_terms;
-        std::int64_t n_done, n_next;  // terms that are done, and those up to the next rows
-        std::int32_t* term;           // which rows of the matrix, ascending
+        std::int64_t n_done, n_next;  // number of terms that are done, and end of the terms before
+                                      // the next rows
+        std::int32_t* term;           // indices of the rows of the matrix, ascending
         double* factor;               // (n_terms, n_rows)
         double* out[kRows];
     };
 
     int n_groups;
     Group groups[kGroups];
-    double* unused;       // where rows go that are not there
-    std::int64_t* flags;  // all bits of the terms where a row is not zero
+    double* unused;       // output for rows that do not exist
+    std::int64_t* flags;  // masks of all bits for the terms in which a row is not zero
 };
 
 inline void lay_out(RowBatch& batch, Arena& arena, std::int64_t most_terms,
@@ -57,7 +58,8 @@ inline void lay_out(RowBatch& batch, Arena& arena, std::int64_t most_terms,
     batch.flags = arena.take<std::int64_t>(n);
 }
 
-// Begin a group of n rows, which go to `out`; an odd row has a partner that goes nowhere.
+// Begin a group of n rows with the outputs `out`; an odd row is paired with a row whose output is
+// discarded.
 inline RowBatch::Group& begin_group(RowBatch& batch, int n, double* const* out) {
     RowBatch::Group& group = batch.groups[batch.n_groups++];
     group.n_rows = (n + 1) & ~1;
@@ -65,7 +67,7 @@ inline RowBatch::Group& begin_group(RowBatch& batch, int n, double* const* out) 
     return group;
 }
 
-// List the terms that have a flag, of n.
+// List the terms, out of n, that have a flag.
 inline void list_terms(const RowBatch& batch, std::int64_t n, RowBatch::Group& group) {
     std::int64_t k = 0;
     for (std::int64_t j = 0; j < n; ++j) {
@@ -107,7 +109,7 @@ inline void multiply_tile(const RowBatch::Group& group, const double* panel, dou
         multiply_tile<2>(group, panel, out);
 }
 
-// The same where only some columns of the panel are there.
+// The same if only some columns of the panel exist.
 inline void multiply_edge(const RowBatch::Group& group, const double* panel, double* const* out,
                           std::int64_t width) {
     double edge[RowBatch::kRows][kPanelColumns];

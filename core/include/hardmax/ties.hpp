@@ -1,10 +1,10 @@
-// Which edges of stored cells may lie on more walls than the one that names them.
+// The edges of stored cells that may lie on other walls in addition to the one that names them.
 //
-// The winner w of a group exceeds a rival on all of the cell. They tie along an edge exactly if they
-// tie at both its ends. So if the winner certainly exceeds the rival at one end, it does not; what
-// is not certain with forms in twice the precision is left to the caller. If it certainly does at no
-// vertex at all, both may be the same function, with a mean of theirs passed on, and nothing is
-// certain about the cell.
+// The winner w of a group exceeds each rival in the interior of the cell. They tie along an edge if
+// and only if they tie at both its ends. So if the winner certainly exceeds the rival at one end,
+// they do not tie along the edge. If this is not certain with forms in twice the precision, the
+// edge is left to the caller. If it is certain at no vertex at all, both forms may be the same
+// function, with their mean passed on, and nothing is certain about the cell.
 #pragma once
 #include "neighbours.hpp"
 #include "polygons.hpp"
@@ -14,7 +14,8 @@ namespace hardmax {
 
 using Plane = Search<Polygons>;
 
-// Compose the forms on a cell, from the layer on where its winners differ from those on the path.
+// Compose the forms on a cell, from the first layer on in which its winners differ from those on
+// the path.
 inline void follow(Plane& s, const StoredPolygons& p, std::int64_t cell) {
     const Network& network = *s.path.network;
     int changed = 0;
@@ -35,7 +36,7 @@ inline void follow(Plane& s, const StoredPolygons& p, std::int64_t cell) {
 
 namespace detail {
 
-// The last of rising numbers that is at most x.
+// The last of increasing numbers that is at most x.
 inline int last_up_to(const std::int32_t* numbers, int n, std::int32_t x) {
     int low = 0;
     while (n - low > 1) {
@@ -53,8 +54,8 @@ inline Wall wall_of_code(const StoredPolygons& p, std::int32_t code) {
     return {layer, group - p.first_groups[layer], 0, 0};
 }
 
-// Mark the edges of a polygon along which a form that is positive inside may vanish, unless they are
-// named by its group; return whether it is certainly positive somewhere.
+// Mark the edges of a polygon along which a form that is positive inside may vanish, except those
+// named by its group. Return whether the form is certainly positive somewhere.
 inline bool mark_ties(Plane& s, const Edge* polygon, int n, const Line& g, const Wall& wall,
                       std::uint8_t* may_tie) {
     bool is_positive = false;
@@ -76,8 +77,8 @@ inline bool is_zero(const Line& g) {
            g.offset_radius == 0.0;
 }
 
-// Mark the edges of a polygon that may lie on another wall, as the forms on the path have it; return
-// whether any was.
+// Mark the edges of a polygon that may lie on another wall, according to the forms on the path.
+// Return whether there were any.
 inline bool mark_all_ties(Plane& s, const Edge* polygon, int n, std::uint8_t* may_tie) {
     const Network& network = *s.path.network;
     for (int i = 0; i < n; i++) may_tie[i] = 0;
@@ -118,15 +119,15 @@ inline bool mark_all_ties(Plane& s, const Edge* polygon, int n, std::uint8_t* ma
 
 }  // namespace detail
 
-// Find the edges of the cell on the path that may lie on more than one wall. The stack of the search
-// is empty, with room for the edges of any cell.
+// Find the edges of the cell on the path that may lie on several walls. The stack of the search is
+// empty, with capacity for the edges of any cell.
 inline void find_ties(Plane& s, const StoredPolygons& p, std::int64_t cell, std::uint8_t* may_tie) {
     const std::int64_t start = p.starts[cell];
     const int n = static_cast<int>(p.starts[cell + 1] - start);
     for (int i = 0; i < n; i++) {
         const std::int64_t v = start + i;
         Edge& edge = s.cells.edges[i];
-        // Lines are not known here; a radius says that none is exact.
+        // Lines are unknown here; the radius marks them as inexact.
         edge.line = {{0.0, 0.0}, 0.0, kInfinity, kInfinity};
         edge.far_offset = 0.0;
         edge.wall = detail::wall_of_code(p, p.codes[v]);

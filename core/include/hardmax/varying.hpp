@@ -1,8 +1,8 @@
-// How many forms the scores of a layer depend on.
+// The number of forms on which the scores of a layer depend.
 //
-// On a region the scores of a layer, and all forms after it, are functions of what the winners before
-// it pass on. Where that is less than there are dimensions, their slopes span less than all of space,
-// which rounding hides.
+// On a region, the scores of a layer and all later forms are functions of the forms that the
+// earlier winners pass on. If there are fewer of these than dimensions, their slopes do not span
+// the whole space, which rounding hides.
 #pragma once
 #include "path.hpp"
 
@@ -16,7 +16,7 @@ bool may_vary(const Forms<D>& forms, int i) {
 }
 
 struct Varying {
-    int count, group;  // no more than there are dimensions; a group that passes one on, or -1
+    int count, group;  // at most the number of dimensions; a group that passes on a score, or -1
 };
 
 // Count the forms before a layer that may vary.
@@ -38,7 +38,7 @@ Varying count_varying(const Path<D>& path, int l) {
         if (before.is_relu && before.first[g] >= 0 && before.first[g] < g) continue;
         const int winner = path.signature[before.first_group + g];
         int form = before.passed_on(g, winner);
-        // Values are constants; only with a gain is a score passed on.
+        // Values are constants; a score is passed on only with a gain.
         if (!before.is_relu && gains[form] == 0.0 && gain_radii[form] == 0.0) form = -1;
         if (form >= 0 && may_vary(frame.scores, form)) {
             found.count++;

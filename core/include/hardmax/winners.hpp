@@ -1,9 +1,9 @@
-// The largest of several affine forms at a point: by floats and a proven bound, or by expansions. What
-// neither decides is left to integers of any size.
+// The largest of several affine forms at a point: by floats with a proven bound, or by expansions.
+// Cases that neither decides are left to integers of any size.
 //
 // A computed value s is known up to the bound beta = fl(fl(kappa M) + T) of Lemma 2 in
-// src/hardmax/exact/rounding.py, M the sum of the magnitudes of its terms. Where something
-// overflowed, s or beta is an infinity or NaN, and the form stays in play.
+// src/hardmax/exact/rounding.py, where M is the sum of the magnitudes of its terms. After an
+// overflow, s or beta is an infinity or NaN, and the form remains a candidate.
 #pragma once
 #include <cstdint>
 
@@ -12,9 +12,9 @@
 
 namespace hardmax {
 
-constexpr std::int8_t kNoSign = 2;  // in place of a sign that could not be taken
+constexpr std::int8_t kNoSign = 2;  // replaces a sign that could not be computed
 
-// The kappa and the T of a bound.
+// The numbers kappa and T of a bound.
 struct SumBound {
     double factor, allowance;
 };
@@ -56,20 +56,21 @@ inline Scaled scaled(double x) {
     return {__builtin_ldexp(x, -exponent), exponent};
 }
 
-// The exact sign of form `plus` less form `minus` at a point, or kNoSign.
+// The exact sign of form `plus` minus form `minus` at a point, or kNoSign.
 //
-// The sum is sum_k a_k x_k - sum_k b_k x_k + c - c', with no difference rounded first. Every factor is
-// split into m 2^e with 1/2 <= |m| < 1, and every term is taken relative to the largest exponent E of a
-// term. A term of exponent E - s is then a multiple of 2^(-106-s) and below 1; with s <= 900 all
-// numbers are normal, and `two_product` and `two_sum` are exact, whatever the scale of the data.
-// `expansion` has room for 4 dim + 4 numbers.
+// The sum is sum_k a_k x_k - sum_k b_k x_k + c - c', with no difference rounded first. Every factor
+// is split into m 2^e with 1/2 <= |m| < 1, and every term is scaled by the largest exponent E of a
+// term. A term of exponent E - s is then a multiple of 2^(-106-s) and below 1. With s <= 900, all
+// numbers are normal, and `two_product` and `two_sum` are exact at any scale of the data.
+// `expansion` has capacity for 4 dim + 4 numbers.
 inline std::int8_t expanded_difference(const StoredForms& forms, std::int64_t point,
                                        std::int64_t plus, std::int64_t minus, double* expansion) {
     constexpr int widest = 900;
     const double* x = forms.points + point * forms.dim;
     int top = -(1 << 30), bottom = 1 << 30;
     std::int64_t length = 0;
-    // First for the exponents, then for the terms; the last one is that of the offsets.
+    // The first pass computes the exponents, the second the terms; the last term is that of the
+    // offsets.
     for (int pass = 0; pass < 2; ++pass) {
         for (std::int64_t k = 0; k <= forms.dim; ++k) {
             const bool is_offset = k == forms.dim;
@@ -78,7 +79,7 @@ inline std::int8_t expanded_difference(const StoredForms& forms, std::int64_t po
             const double b = minus < 0   ? 0.0
                              : is_offset ? forms.offsets[minus]
                                          : forms.slopes[other_at];
-            // Equal coefficients cancel exactly, and would only widen the spread.
+            // Equal coefficients cancel exactly, and would only increase the range of exponents.
             if (a == b || (!is_offset && x[k] == 0.0)) continue;
             const Scaled factor = is_offset ? Scaled{0.5, 1} : scaled(x[k]);
             const double coefficients[2] = {a, -b};
@@ -102,11 +103,11 @@ inline std::int8_t expanded_difference(const StoredForms& forms, std::int64_t po
     return static_cast<std::int8_t>(sign(expansion, length));
 }
 
-// The largest of the computed values of a row, if it leads the second by more than 2 beta, the error of
-// each being at most beta; else -1.
+// The largest of the computed values of a row, if it exceeds the second by more than 2 beta, where
+// the error of each is at most beta; otherwise -1.
 inline std::int64_t clear_winner(const double* values, std::int64_t n, double error) {
     double best = -kInfinity, second = -kInfinity;
-    double finite = 0.0;  // NaN as soon as one is not, and then for good
+    double finite = 0.0;  // NaN from the first non-finite number on
     std::int64_t winner = 0;
     for (std::int64_t j = 0; j < n; ++j) {
         const double value = values[j];
@@ -124,10 +125,11 @@ inline std::int64_t clear_winner(const double* values, std::int64_t n, double er
 
 struct Winner {
     std::int64_t form;    // the first that attains the maximum
-    std::int64_t n_tied;  // how many do
+    std::int64_t n_tied;  // number of forms that attain it
 };
 
-// The first largest of exact values, and how many forms have it; a row stands for `multiplicity` forms.
+// The first of the largest exact values, and the number of forms that attain it; a row represents
+// `multiplicity` forms.
 inline Winner exact_winner(const double* values, std::int64_t n, const std::int64_t* multiplicity) {
     Winner winner = {0, multiplicity[0]};
     for (std::int64_t j = 1; j < n; ++j) {
@@ -141,10 +143,10 @@ inline Winner exact_winner(const double* values, std::int64_t n, const std::int6
 
 enum WinnerStage { kFilteredWinner, kExpandedWinner, kPendingWinner };
 
-// Decide who is largest at a point: intervals first, each from the magnitude of its own form; who ends
-// below where another begins is out. If several remain they play in the order of their indices, each
-// against the champion so far. Without a filter every form plays. `upper` has room for n numbers,
-// `expansion` for 4 dim + 4.
+// Decide which form is largest at a point. First compute intervals, each from the magnitude of its
+// own form, and eliminate every form whose interval ends below the beginning of another. The
+// remaining forms are compared in the order of their indices, each with the largest so far. Without
+// a filter, all forms are compared. `upper` has capacity for n numbers, `expansion` for 4 dim + 4.
 inline WinnerStage play_off(const StoredForms& forms, std::int64_t n, std::int64_t point,
                             const std::int64_t* multiplicity, bool is_filtering, SumBound bound,
                             double* upper, double* expansion, Winner& winner) {
@@ -155,7 +157,7 @@ inline WinnerStage play_off(const StoredForms& forms, std::int64_t n, std::int64
         Sum sum = {0.0, 0.0};
         add_form(forms, j, point, 1.0, sum);
         const double error = bound.factor * sum.size + bound.allowance;
-        // An overflow leaves the form in play and its value unused.
+        // After an overflow, the form remains a candidate and its value is ignored.
         if (magnitude(sum.value) < kInfinity && error < kInfinity) {
             upper[j] = sum.value + error;
             floor = larger(floor, sum.value - error);
