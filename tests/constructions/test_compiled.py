@@ -335,7 +335,7 @@ def test_the_command_compiles_a_saved_maxout_network_and_writes_onnx(tmp_path):
     [
         (["--epsilon", "0"], "epsilon"),
         (["--epsilon", "-1"], "epsilon"),
-        (["--box", "1", "-1"], "`--box` must be two numbers"),
+        (["--box", "1", "-1"], "`--box` must be two finite numbers"),
         (["--box", "0", "inf"], "got 0.0 inf"),
     ],
 )
@@ -375,6 +375,6 @@ def test_the_command_does_not_overwrite_its_input(tmp_path, option):
         arguments = [str(tmp_path / "n"), *output, option, str(tmp_path / same)]
         result = CliRunner().invoke(app, arguments)
         assert isinstance(result.exception, HardmaxError)
-        assert "must be another file than the network" in str(result.exception)
+        assert "would overwrite the network" in str(result.exception)
         assert (tmp_path / "n").read_bytes() == before
         assert not (tmp_path / "t").exists()

@@ -56,7 +56,7 @@ def size_of(integers, numbers):
     n_bytes = library.hm_network_size(at, len(given), address(numbers), len(numbers))
     if n_bytes:
         memory = Memory(n_bytes)
-        library.hm_network_init(memory.address, at, address(numbers))
+        library.hm_network_init(memory.address, at, address(numbers), None)
     return n_bytes
 
 

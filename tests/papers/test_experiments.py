@@ -306,7 +306,7 @@ def test_the_level_of_a_record_is_found_from_its_parameters(tmp_path):
     assert level_of(replace(quick, name="other")) is None
     page = build_report(tmp_path, "quick").read_text()
     assert "<code>hardmax reproduce top-k --quick</code>" in page
-    assert "1 of them at the small sizes" in page
+    assert "1 of them were computed at the small sizes" in page
 
 
 def _command(*arguments):
@@ -331,4 +331,4 @@ def test_an_interrupted_run_says_how_to_go_on(tmp_path, monkeypatch):
     monkeypatch.setattr("hardmax.papers.experiment_runs.run_experiments", interrupted)
     result = _command("reproduce", "log-lift", "--out", str(tmp_path))
     assert result.exit_code == 130
-    assert "the same command goes on from there" in result.output
+    assert "the same command resumes from there" in result.output

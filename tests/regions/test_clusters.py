@@ -77,7 +77,7 @@ def test_a_cluster_without_workers_is_given_up_and_the_search_goes_on_later(
         n_workers=0, threads_per_worker=1, dashboard_address=None, silence_logs=logging.CRITICAL
     ) as local:
         address = local.scheduler_address
-        with pytest.raises(TaskError, match=r"`executor` must have workers; .* the same call"):
+        with pytest.raises(TaskError, match=r"`executor` must have workers; .* to resume"):
             enumerate_regions(model, SQUARE, store=store, executor=address)
         assert capsys.readouterr().err.count("has no workers; waiting for one") == 1
         stopped = enumerate_regions(model, SQUARE, store=store, executor=address, max_seconds=0.5)

@@ -214,3 +214,9 @@ def test_unknown_outputs_are_refused():
         level_set(part, 2)
     with pytest.raises(ArgumentError, match="`minus`"):
         level_set(part, 0, minus=-1)
+
+
+def test_cells_that_were_only_counted_have_no_level_set():
+    counted = enumerate_regions(relu_network(0), SQUARE, count_only=True)
+    with pytest.raises(ArgumentError, match="counted but not stored"):
+        level_set(counted)

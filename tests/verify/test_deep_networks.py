@@ -132,7 +132,7 @@ def test_a_doubled_cell_of_a_deep_network_is_refused(case):
     n = certificate.n_cells
     for cell in some(certificate, 5):
         doubled = only(certificate, np.append(np.arange(n), cell))
-        assert refused(model, doubled) == f"cells {cell} and {n} are the same."
+        assert refused(model, doubled) == f"cells {cell} and {n} have the same signature."
 
 
 def test_a_cell_in_the_place_of_another_is_refused(case):
@@ -231,7 +231,7 @@ def test_another_domain_is_refused(case):
         rows = certificate.rows.copy()
         rows[0, -1] += 1
         larger = replace(certificate, rows=rows)
-        assert "the domain is not the one" in refused(model, larger)
+        assert "the domain does not match" in refused(model, larger)
         name = domain_fingerprint(larger.chart, larger.chart_denominator, rows)
         assert verify_certificate(
             model, replace(larger, domain_fingerprint=name), domain

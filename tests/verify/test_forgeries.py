@@ -190,7 +190,7 @@ def test_indices_that_overflow_are_refused(name, indices):
 def test_starts_whose_steps_overflow_are_refused():
     starts = np.array([0, 2**63 - 1, -(2**63), -1, 2])
     identity = AffineMap.identity(1)
-    with pytest.raises(ArgumentError, match="`starts` must rise"):
+    with pytest.raises(ArgumentError, match="`starts` must increase"):
         ArgmaxLayer(
             *(identity, [[0.0], [1.0]], [0.0, 0.0], starts, np.zeros(4, int)),
             *([0.0, 1.0], [[0.0], [0.0]], identity, False),

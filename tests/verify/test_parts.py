@@ -173,10 +173,10 @@ def test_parts_that_do_not_belong_together_are_refused():
     half, rest = some_cells(whole, np.arange(n // 2)), some_cells(whole, np.arange(n // 2, n))
     for parts, match in [
         ([half], "do not cover"),
-        ([half, rest, rest], "twice"),
-        ([half, some_cells(whole, np.arange(n // 2 - 1, n))], "twice"),
-        ([some_cells(whole, np.arange(0, n, 2)), some_cells(whole, np.arange(1, n, 2))], "between"),
-        ([half, some_cells(rest, np.arange(rest.n_cells)[::-1])], "in order"),
+        ([half, rest, rest], "same cell"),
+        ([half, some_cells(whole, np.arange(n // 2 - 1, n))], "same cell"),
+        ([some_cells(whole, np.arange(0, n, 2)), some_cells(whole, np.arange(1, n, 2))], "overlap"),
+        ([half, some_cells(rest, np.arange(rest.n_cells)[::-1])], "lexicographic order"),
         ([half, some_cells(other, np.arange(other.n_cells // 2, other.n_cells))], "different"),
         ([half, replace(rest, kind="refusals")], "different"),
     ]:

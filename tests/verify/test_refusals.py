@@ -84,7 +84,7 @@ def test_a_doubled_cell_and_moved_witnesses_are_refused(case):
         signatures=np.concatenate([certificate.signatures, certificate.signatures[:1]]),
         witnesses=np.concatenate([certificate.witnesses, certificate.witnesses[:1]]),
     )
-    assert "are the same" in refused(model, doubled)
+    assert "have the same signature" in refused(model, doubled)
     moved = np.roll(certificate.witnesses, 1, axis=0)
     assert "witness is not inside" in refused(model, replace(certificate, witnesses=moved))
     far = certificate.witnesses.copy()

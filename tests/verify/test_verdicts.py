@@ -108,7 +108,10 @@ def test_a_doubled_cell_is_refused(case):
             signatures=np.concatenate([certificate.signatures, certificate.signatures[-1:]]),
             witnesses=np.concatenate([certificate.witnesses, certificate.witnesses[-1:]]),
         )
-        assert refused(model, doubled) == f"cells {len(cells) - 1} and {len(cells)} are the same."
+        assert (
+            refused(model, doubled)
+            == f"cells {len(cells) - 1} and {len(cells)} have the same signature."
+        )
 
 
 def test_a_witness_of_another_cell_is_refused(case):
@@ -189,7 +192,7 @@ def test_a_changed_domain_is_refused(kind):
     rows = certificate.rows.copy()
     rows[0, -1] += 1
     changed = replace(certificate, rows=rows)
-    assert "the domain is not the one" in refused(ABSOLUTE, changed)
+    assert "the domain does not match" in refused(ABSOLUTE, changed)
     again = domain_fingerprint(certificate.chart, 1, rows)
     # Now it is a certificate about another domain: right, but not what was asked.
     renamed = replace(changed, domain_fingerprint=again)

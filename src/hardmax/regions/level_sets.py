@@ -120,6 +120,7 @@ def level_set(
         [-0.75, 0.75]
     """
     partition.require_complete("level_set")
+    partition._require_stored()
     dim_out = partition.network.dim_out
     output = integer("output", output, at_least=0, at_most=dim_out - 1)
     weight = np.zeros((dim_out, 1))

@@ -55,10 +55,10 @@ def cache(tmp_path, monkeypatch):
 def forget_heads():
     """Have the explorer read its checkpoints anew."""
     heads_at_work.sample_heads.cache_clear()
-    heads_at_work._loaded.cache_clear()
+    heads_at_work._load.cache_clear()
     yield
     heads_at_work.sample_heads.cache_clear()
-    heads_at_work._loaded.cache_clear()
+    heads_at_work._load.cache_clear()
 
 
 def copy_clone(folder):

@@ -417,7 +417,8 @@ def share(
         team.work(look_up)
         for thread in threads:
             thread.join()
-        if shown:
+        # Also if the other threads did all the work and this one never looked up.
+        if shown or (progress and time.monotonic() >= due):
             bar.advance(team.n_found() - shown)
     if team.error is not None:
         raise team.error
