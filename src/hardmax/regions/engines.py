@@ -166,15 +166,16 @@ def enumerate_regions(
     """
     if max_seconds is not None:
         max_seconds = number("max_seconds", max_seconds, at_least=0.0)
-    # Everything but the reading of a model counts.
+    # A model file has been read before the limit begins; everything else counts.
+    given = read_model(model)
     with time_limit(max_seconds):
         return _enumerate(
-            model, domain, bool(count_only), exact, max_cells, max_seconds, workers, store, executor
+            given, domain, bool(count_only), exact, max_cells, max_seconds, workers, store, executor
         )
 
 
 def _enumerate(
-    model: Any,
+    given: Any,
     domain: Any,
     count_only: bool,
     exact: bool,
@@ -184,9 +185,7 @@ def _enumerate(
     store: str | os.PathLike[str] | None,
     executor: "Workers | None",
 ) -> Partition | GraphPartition:
-    """Choose an engine, within a time limit, and search."""
-    with no_time_limit():
-        given = read_model(model)
+    """Choose an engine and search, within the time limit of the context."""
     is_plain = not exact and store is None and executor is None
     is_graph = isinstance(given, GraphNetwork) and is_plain
     if is_graph and getattr(read_domain(domain), "dim", 3) <= 2:
@@ -213,7 +212,7 @@ def _enumerate(
     if engine == "split_tree" and where.dim > MOST_SPATIAL:
         from hardmax.regions._tree.least_work import refuse_hopeless
 
-        refuse_hopeless(model, network, where, max_cells, max_seconds)
+        refuse_hopeless(given, network, where, max_cells, max_seconds)
     return _searched(network, where, engine, limits)
 
 
