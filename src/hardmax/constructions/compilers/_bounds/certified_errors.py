@@ -51,12 +51,13 @@ _FAR = 64.0
 
 @dataclass(frozen=True, eq=False)
 class LayerPlan:
-    r"""The numbers a compiled layer needs beside the weights of the network.
+    r"""The parameters of a compiled layer, in addition to the weights of the network.
 
     Attributes:
-        rate: The $1/\tau$ of the layer's heads; 1 in the hard transformer.
-        gate: The $M$ that closes the gate of a piece on every token but its own.
-        floors: For each unit what the tokens without a piece of it hold, shape `(n_units,)`.
+        rate: The rate $1/\tau$ of the layer's heads; 1 in a hard transformer.
+        gate: The number $M$ that closes the gate of a piece on every token but its own.
+        floors: For each unit, the value on tokens that hold no piece of the unit, shape
+            `(n_units,)`.
 
     Examples:
         >>> from hardmax import Box, ReluNetwork
@@ -77,14 +78,14 @@ class LayerPlan:
 
 @dataclass(frozen=True, eq=False)
 class ErrorBounds:
-    """What `propagate` finds.
+    """The result of `propagate`.
 
     Attributes:
         plans: The plan of each hidden layer.
-        errors: For each output the bound on transformer minus network, shape `(dim_out,)`.
-        sizes: For each hidden layer the largest number its heads compare.
-        shares: For each hidden layer how far its own errors move the output that is moved most,
-            shape `(n_layers,)`.
+        errors: For each output, a bound on transformer minus network, shape `(dim_out,)`.
+        sizes: For each hidden layer, the largest number that its heads compare.
+        shares: For each hidden layer, the largest change of an output due to the layer's own
+            errors, shape `(n_layers,)`.
     """
 
     plans: tuple[LayerPlan, ...]
@@ -94,16 +95,16 @@ class ErrorBounds:
 
     @property
     def worst(self) -> float:
-        """The bound for the worst output."""
+        """The largest bound over all outputs."""
         return float(self.errors.max())
 
     @property
     def temperatures(self) -> FloatArray:
-        """One over the rates, shape `(n_layers,)`."""
+        """The temperatures, that is, the inverse rates, shape `(n_layers,)`."""
         return np.array([1.0 / plan.rate for plan in self.plans])
 
     def plus(self, rounding: FloatArray | float) -> "ErrorBounds":
-        """Add what the network itself is off by, for each output, rounded up."""
+        """Add the error of the network itself, for each output, rounded up."""
         if not np.any(rounding):
             return self
         with np.errstate(over="ignore", under="ignore"):

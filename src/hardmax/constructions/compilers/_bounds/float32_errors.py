@@ -1,9 +1,9 @@
-r"""What float32 costs: a bound on the exported module minus the network, over the whole box.
+r"""The float32 error: a bound on the exported module minus the network, over the whole box.
 
-The bound of `float32_layers` is taken for many small boxes that fill the box; those with the
-largest bound are split first. The bound is the largest that remains, so stopping early makes it
-weaker and not wrong. Where units have their own origins, most are 0 on a small box, and what is
-left there is a small network (`local_networks`).
+The bound of `float32_layers` is computed for many small boxes that fill the box; the boxes with the
+largest bounds are split first. The result is the largest remaining bound, so stopping early makes
+it weaker but not wrong. If the units have origins, most units are 0 on a small box, and the
+remaining units form a small network (`local_networks`).
 """
 
 import heapq
@@ -43,17 +43,16 @@ _TIE = 2.0**-40
 
 @dataclass(frozen=True, eq=False)
 class Float32Rounding:
-    r"""How far a compiled transformer in float32 can be off.
+    r"""A bound on the error of a compiled transformer in float32.
 
     Attributes:
-        errors: For each output a proven bound on $|\hat T(x) - f(x)|$ for all float32 numbers $x$
-            of the box: $\hat T$ the module in float32, $f$ the network (or function) without
-            rounding. Infinite if float32 cannot hold the numbers. Shape `(dim_out,)`.
-        conditioning: The largest $\sum_j |\partial_j f_c(x)||x_j| u$ that was found, $u = 2^{-24}$:
-            how far rounding the input to float32 alone moves the function. Found at many points,
-            not proved.
-        where: The point where the bound is attained to within the size of a small box, shape
-            `(dim_in,)`.
+        errors: For each output, a proven bound on $|\hat T(x) - f(x)|$ for all float32 inputs $x$
+            in the box, where $\hat T$ is the module in float32 and $f$ is the network (or function)
+            without rounding; shape `(dim_out,)`. Infinite if float32 cannot represent the numbers.
+        conditioning: The largest value of $\sum_j |\partial_j f_c(x)||x_j| u$ with $u = 2^{-24}$
+            that was found, that is, the change of the function when only its input is rounded to
+            float32. It is found at many points, not proven.
+        where: The centre of the small box with the largest bound, shape `(dim_in,)`.
 
     Examples:
         >>> from hardmax import Box, ReluNetwork
@@ -73,7 +72,7 @@ class Float32Rounding:
 
     @property
     def error(self) -> float:
-        """The bound for the worst output."""
+        """The largest bound over all outputs."""
         return float(self.errors.max())
 
     def __str__(self) -> str:
