@@ -59,8 +59,8 @@ def hulls() -> Table:
         "Extreme points in the plane",
         ("points", "N", "extreme", "CPU s", "Qhull finds", "Qhull, CPU s", "ratio"),
         rows,
-        """Ours is exact, and counts repeated points once; Qhull rounds, and merges what is nearly
-        flat. Where few points are vertices, most of our time is sorting.""",
+        """hardmax is exact and counts repeated points once; Qhull rounds and merges nearly
+        coplanar facets. If few points are vertices, hardmax spends most of the time sorting.""",
     )
 
 
@@ -94,11 +94,11 @@ def heads() -> Table:
         rows.append((n, n_heads, n_blocks, n_cells, ours, 1e6 * ours / n_cells, risen, peer))
     return Table(
         "Heads of many keys along a segment",
-        ("keys", "heads", "blocks", "cells", "CPU s", "CPU us for a cell", "MB", "Qhull, CPU s"),
+        ("keys", "heads", "blocks", "cells", "CPU s", "CPU us per cell", "MB", "Qhull, CPU s"),
         rows,
-        """All keys of the first block win. Cells are found exactly and stored with maps; MB is how
-        far memory rose the first time. Qhull finds the hull of the keys of one head as points
-        (slope, offset), and nothing else.""",
+        """All keys of the first block win. Cells are found exactly and stored with maps; MB is the
+        growth of memory in the first run. Qhull only finds the hull of the keys of one head, as
+        points (slope, offset).""",
     )
 
 
@@ -121,12 +121,12 @@ def level_sets() -> Table:
     return Table(
         "Level sets of ReLU networks in the plane",
         (
-            "network", "cells", "search, CPU ms", "level set, CPU ms", "times the search",
-            "pieces", "their polytopes, CPU ms",
+            "network", "cells", "search, CPU ms", "level set, CPU ms", "relative to search",
+            "pieces", "polytopes, CPU ms",
         ),
         rows,
-        """The level is the median of the output. Cells without a piece cost floats alone; the exact
-        polytopes are made when they are first asked for.""",
+        """The level is the median of the output. Cells without a piece need only floats; the exact
+        polytopes are computed on first access.""",
     )  # fmt: skip
 
 
@@ -146,9 +146,9 @@ def high_dimensions() -> Table:
         rows.append((f"{dim}->{widths}", n_cells, seconds, 1e3 * seconds / n_cells))
     return Table(
         "Cells in eight and more dimensions",
-        ("network", "cells", "CPU s", "CPU ms for a cell"),
+        ("network", "cells", "CPU s", "CPU ms per cell"),
         rows,
-        "The split tree, one thread.",
+        "CPU time of the split tree on one thread.",
     )
 
 
@@ -176,10 +176,10 @@ def commands() -> Table:
             rows.append((f"hardmax {words[0]}", shell, python, shell - python))
     return Table(
         "Commands on a native file",
-        ("command", "CPU s", "the same calls in Python", "more"),
+        ("command", "CPU s", "the same calls in Python", "difference"),
         rows,
-        """A network of one layer, each time a new process, imports included. What a command takes
-        longer is what reads its arguments and prints its answer (typer).""",
+        """A network of one layer; every run is a new process and includes imports. A command takes
+        longer than the calls, because it also parses arguments and prints (typer).""",
     )
 
 

@@ -58,15 +58,15 @@ def facts() -> Table:
             f"{written(n_cells / found)} cells/s",
         ),
         (
-            "its certificate checked, without the code of the search",
+            "its certificate checked, with separate code",
             f"{written(n_cells / checked)} cells/s",
         ),
-        ("points located in its cells, exactly", f"{written(len(points) / located)} points/s"),
+        ("points located exactly in its cells", f"{written(len(points) / located)} points/s"),
         (
             f"a transformer with three blocks and {written(number)} cells, counted",
             f"{counted:.2f} s",
         ),
-        ("the verifier that needs Python alone", f"one file of {lines} lines"),
+        ("the verifier that needs only Python", f"one file of {lines} lines"),
     ]
     return Table("", ("CPU time, one thread", ""), rows)
 

@@ -65,14 +65,14 @@ def built() -> list[tuple[str, str]]:
 def packages() -> list[tuple[str, str]]:
     """Return the sizes of what hardmax needs, and of what its extras need in addition."""
     base = needed("hardmax") - {"hardmax"}
-    rows = [("what it needs, installed", _megabytes(sum(map(installed_bytes, base))))]
+    rows = [("dependencies, installed", _megabytes(sum(map(installed_bytes, base))))]
     for extra in EXTRAS:
         try:
             more = needed("hardmax", extra) - base - {"hardmax"}
             size = _megabytes(sum(map(installed_bytes, more)))
         except PackageNotFoundError as error:
-            size = f"not measured: {error.name} is not here"
-        rows.append((f"in addition, `hardmax[{extra}]`", size))
+            size = f"not measured: {error.name} is not installed"
+        rows.append((f"additional dependencies of `hardmax[{extra}]`", size))
     return rows
 
 

@@ -62,15 +62,15 @@ def about(began: Moment) -> dict[str, str]:
     load = f"load {began.load:.2f} at the start"
     if began.busy is not None and ended.busy is not None:
         others = max(0.0, ended.busy - began.busy - (ended.own - began.own)) / max(wall, 1e-9)
-        load += f", other programs on {others:.2f} cores meanwhile"
+        load += f"; other programs used {others:.2f} cores"
         if others > _BUSY * (os.cpu_count() or 1):
-            load += ": BUSY, these times are not for publishing"
+            load += ": BUSY, do not publish these times"
     return {
         "date": time.strftime("%Y-%m-%d"),
         "processor": processor(),
         "versions": versions(),
         "load": load,
-        "took": f"took {wall:.0f} s",
+        "took": f"duration {wall:.0f} s",
     }
 
 
