@@ -10,27 +10,27 @@
     diagrams    PowerDiagram, AffineForms, extreme_points, certify_extreme_points,
                 minkowski_vertices
     algebra     maxplus, minplus, deformed_add, TropicalPolynomial, TropicalRationalMap
-    pictures    plot, explore (a page to play with)
-    the rest    Record (a result with its origin), HardmaxError (every exception),
-                set_workers (how many threads and processes), set_progress (shown or not)
+    pictures    plot, explore (an interactive page)
+    the rest    Record (a result with its origin), HardmaxError (the base class of all exceptions),
+                set_workers (the default number of workers), set_progress (whether it is shown)
 
-Every other public name is in one of the packages; each has a list, as `dir(hardmax.models)`:
+Every other public name is in one of these packages; `dir(hardmax.models)` lists the names of one:
 
     models         variants of attention, token transformers, argmax layers
-    regions        what a partition holds: neighbours, statistics, level sets, counts
-    bounds         how many cells there can be
+    regions        the parts of a partition: neighbours, statistics, level sets, counts
+    bounds         maximum and expected numbers of cells
     constructions  models that attain the bounds; compilers from functions to transformers
-    stability      finite temperature: how far the soft model is from the hard one
+    stability      finite temperature: bounds on the distance of the soft model from the hard one
     geometry       convex polyhedra: cones, polytopes, Minkowski sums, refinements
     tropical       max-plus matrices, power diagrams of order k, dual subdivisions
-    exact          numbers as scaled integers, and which stage decided
+    exact          numbers as scaled integers, and the stages of exact decisions
     papers         the claims of the papers, each with a check
     plotting       pictures of several objects, and the style
     surveys        heads of trained transformers: a table and a page
     explorer       the page that explore returns
     errors, typing exceptions; names of array types
 
-Names are loaded on first use, so `import hardmax` does not pay for scipy, matplotlib or any extra.
+Names are loaded on first use, so `import hardmax` loads neither scipy nor matplotlib nor any extra.
 """
 
 from hardmax._ground.public_names import attach

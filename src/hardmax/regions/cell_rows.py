@@ -82,10 +82,10 @@ def cell_rows(
 
 
 class ExactLayers:
-    """The exact streams and scores of a network on one cell after the other.
+    """The exact streams and scores of a network on cells, visited one after the other.
 
-    Layers that a cell has in common with the one before it are not composed again: in the order of
-    their signatures, cells cost about one layer each.
+    If the winners of the first layers are those of the previous cell, these layers are not composed
+    again. If cells are visited in the order of their signatures, each costs about one layer.
 
     Args:
         network: The network.
@@ -109,11 +109,11 @@ class ExactLayers:
 
     @cached_property
     def _first_group(self) -> list[int]:
-        """How many winners come before each layer."""
+        """The number of groups before each layer, and the total."""
         return list(accumulate((layer.n_groups for layer in self.network.layers), initial=0))
 
     def layer(self, index: int, signature: AnyArray) -> tuple[RationalForms, RationalForms]:
-        """Return the stream before a layer and its scores, where the layers before have winners."""
+        """Return the stream before a layer and the scores of the layer, on the cell's winners."""
         for i, layer in enumerate(self.network.layers[: index + 1]):
             name = signature[: self._first_group[i]].tobytes()
             if i not in self._held or self._held[i][0] != name:
@@ -131,12 +131,12 @@ class ExactLayers:
     def rows_of(
         self, signature: AnyArray, rivals: Iterable[tuple[int, int]]
     ) -> dict[Vector, list[Wall]]:
-        """Return rows that are positive on the cell of a signature, with the walls they stand for.
+        """Return rows that are positive on the cell of a signature, with their walls.
 
         Args:
             signature: The winners of all groups.
-            rivals: Groups, counted over all layers, and a form within each that does not coincide
-                with the winner.
+            rivals: Pairs of a group, counted over all layers, and the index of a form of the group
+                that does not coincide with the winner.
         """
         rows: dict[Vector, list[Wall]] = {}
         for number, rival in sorted(rivals):
@@ -150,7 +150,7 @@ class ExactLayers:
         return rows
 
     def _after(self, index: int, signature: AnyArray) -> RationalForms:
-        """Return the stream after a layer whose scores are held; after -1 the first one."""
+        """Return the stream after a layer whose scores are cached, or before layer 0 for -1."""
         if index < 0:
             return embedded(self.network, self.domain)
         winners = signature[self._first_group[index] : self._first_group[index + 1]].tolist()

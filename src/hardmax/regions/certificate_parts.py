@@ -85,8 +85,8 @@ def _layers(network: ArgmaxNetwork, kind: str) -> IntArray | None:
 def _standing(cells: AnyArray, reference: AnyArray, layers: IntArray | None) -> AnyArray:
     """Return representatives of some cells with respect to a reference cell.
 
-    Cells whose first difference from the reference is in the same group are represented by one cell
-    for every winner that occurs in that group or, given layers, in any group of its layer.
+    All cells that first differ from the reference in the same group are represented by one cell for
+    every winner that occurs in that group (if layers are given, in any group of its layer).
     """
     if not len(cells):
         return cells

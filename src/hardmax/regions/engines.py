@@ -146,8 +146,8 @@ def enumerate_regions(
         RecordFormatError: If `model` is a path and the file does not hold a model.
         ArgumentError: If the domain lies in the wrong space, has empty interior or extends beyond
             the box of the model; if a limit is negative; if the arguments cannot be combined;
-            or if no search of a domain of dimension 8 or more can end, or find one cell within
-            `max_seconds`.
+            or if the domain has 8 or more dimensions and no search can finish, or find one cell
+            within `max_seconds`.
         Interrupted: On Ctrl-C. `Interrupted` is a `KeyboardInterrupt`; its `partial` is a partition
             with the cells found so far.
 
@@ -191,7 +191,7 @@ def _enumerate(
     if is_graph and getattr(read_domain(domain), "dim", 3) <= 2:
         return explore_graph(given, domain, max_cells, n_workers(workers))
     try:
-        # Without these there is no partition to return.
+        # Without a network and a domain there is no partition to return.
         with no_time_limit():
             network = read_network(given)
             where = charted(domain, network.dim_in)
@@ -256,7 +256,7 @@ def _engine(dim: int, exact: bool) -> str:
 def _searched(
     network: ArgmaxNetwork, where: ChartedDomain, engine: str, limits: dict[str, Any]
 ) -> Partition:
-    """Run an engine and return its cells as a partition, even if Ctrl-C ends the search."""
+    """Run an engine and return its cells as a partition, even after Ctrl-C."""
 
     def packed(found: Any) -> Partition:
         cells = getattr(found, "cells", found)
@@ -303,7 +303,7 @@ def _search_of(engine: str) -> Callable[..., Any]:
 def _along_a_line(
     network: ArgmaxNetwork, line: ChartedDomain, **limits: Any
 ) -> "LineCells | CellArrays":
-    """Search along a line: ReLU networks by their values, other and degenerate ones in the core."""
+    """Search along a line: ReLU networks by values, other and degenerate models in the core."""
     from hardmax.regions._lines import core_lines, lines
     from hardmax.regions._search import space as spatial
 

@@ -30,9 +30,9 @@ from hardmax.regions.partition import Partition
 from hardmax.typing import BoolArray, FloatArray, IntArray
 
 ABOVE, BELOW, CROSSED, OPEN = 1, -1, 0, 2
-"""What floats say of the output on a closed cell: more than the value, less, both; or nothing."""
+"""The output on a closed cell, proven by floats: above the value, below it, both, or unknown."""
 _STORED_RADIUS = 2.0**-29
-"""A vertex in the plane is off by at most this times its largest coordinate, or the scale."""
+"""The error of a planar vertex is at most this times its largest coordinate or the scale."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -145,16 +145,17 @@ def level_set(
 
 
 def cell_sides(partition: Partition, reading: AffineMap) -> IntArray:
-    r"""Say for each closed cell whether an output is above zero, below it, or takes both signs.
+    r"""Decide for each closed cell if an output is positive, negative or takes both signs.
 
-    A coefficient of the stored map is off by at most its radius $r$, a vertex by $\rho$ in each
-    coordinate. So the output at a vertex $v$, computed with $n$ products, is off by at most
-    $r (|v|_1 + d \rho + 1) + |a|_1 \rho$ and $\kappa_n$ times the sum of the sizes (Lemma 2 of
-    `exact.rounding`). At infinity the slope along the direction of a vertex tells.
+    The error of a coefficient of the stored map is at most its radius $r$, and the error of each
+    coordinate of a vertex at most $\rho$. So the error of the output at a vertex $v$, computed with
+    $n$ products, is at most $r (|v|_1 + d \rho + 1) + |a|_1 \rho$ plus $\kappa_n$ times the sum of
+    the absolute values of the terms (Lemma 2 of `exact.rounding`). At a vertex at infinity, the
+    slope along the direction of the vertex decides.
 
     Args:
         partition: The cells.
-        reading: From the network's outputs to the one that is looked at.
+        reading: The map from the network's outputs to the output in question.
 
     Returns:
         `ABOVE`, `BELOW`, `CROSSED` or `OPEN`, shape `(n_cells,)`.
@@ -177,7 +178,7 @@ def cell_sides(partition: Partition, reading: AffineMap) -> IntArray:
         forms, sizes = cells.maps @ weight, np.abs(cells.maps) @ np.abs(weight)
         forms[:, -1] += bias
         sizes[:, -1] += abs(bias)
-        # A sum of the outputs that are read; those that are not have weight zero.
+        # A weighted sum of outputs; the others have weight zero.
         radii = radii * total + rounding_factor(len(weight) + 1) * sizes.max(axis=1) + TINY
         forms, sizes, radii = forms[owners], sizes[owners], radii[owners]
 
@@ -205,7 +206,7 @@ def cell_sides(partition: Partition, reading: AffineMap) -> IntArray:
 
 
 class _Points(NamedTuple):
-    """The vertices of all cells: where they are, their radii, and their directions at infinity."""
+    """The vertices of all cells: coordinates, radii, and directions at infinity."""
 
     starts: IntArray
     at: FloatArray
@@ -216,7 +217,7 @@ class _Points(NamedTuple):
 
 
 def _points(partition: Partition) -> _Points | None:
-    """Return the vertices of all cells with bounds on their errors, if an engine left them."""
+    """Return the vertices of all cells with bounds on their errors; None if they are not stored."""
     cells, line = partition.cells, partition._line
     if cells.vertices is None or cells.starts is None:
         return None
@@ -235,13 +236,13 @@ def _points(partition: Partition) -> _Points | None:
     else:
         return None
     is_far = (ways != 0.0).any(axis=1)
-    # Which vertices are at infinity is known where no direction may have been rounded to zero.
+    # A vertex whose stored direction is zero is finite.
     way_rho = np.where(is_far, way_rho, 0.0)
     return _Points(starts, at, np.where(np.isfinite(rho), rho, np.inf), ways, way_rho, is_far)
 
 
 class _ExactPieces(WithoutCaches):
-    """Pieces in integers."""
+    """The pieces of a level set, computed in integers."""
 
     def __init__(self, partition: Partition, reading: AffineMap) -> None:
         self.partition, self.reading = partition, reading
@@ -252,15 +253,15 @@ class _ExactPieces(WithoutCaches):
 
     @cached_property
     def _known(self) -> dict[int, tuple[Vector, list[Vector]]]:
-        """The output on each cell that was looked at, and the inequalities of the cell."""
+        """For each cell visited so far, the output on it and its inequalities."""
         return {}
 
     def form(self, cell: int) -> Vector:
-        """Return the output on a cell, scaled."""
+        """Return the output on a cell as a primitive integer vector."""
         return self._cell(cell)[0]
 
     def piece(self, cell: int, across: int) -> Polytope:
-        """Return the closed part of a cell where the output has the value, or jumps past it."""
+        """Return the closed part of a cell where the output equals the value or jumps past it."""
         form, rows = self._cell(cell)
         if across < 0:
             signs = [_at_most_zero(form), _at_least_zero(form)]
@@ -289,7 +290,7 @@ class _ExactPieces(WithoutCaches):
 
 
 def _facets(partition: Partition, cell: int) -> list[tuple[int, int]] | None:
-    """Return group and rival of each facet of a cell inside the domain, if an engine left them."""
+    """Return group and rival of each inner facet of a cell; None if facets are not stored."""
     cells = partition.cells
     if cells.wall_names is not None and cells.starts is not None:
         codes = np.asarray(cells.wall_names.codes[cells.starts[cell] : cells.starts[cell + 1]])
@@ -317,9 +318,9 @@ def _jumps(
     sides: IntArray,
     decided: dict[tuple[int, int], Polytope],
 ) -> list[tuple[int, int]]:
-    """List the pairs of cells with a part of a wall where the form is above zero, and below it.
+    """Return the pairs of neighbours at whose wall the output jumps from above to below the value.
 
-    Pieces that had to be made are added to `decided`.
+    Pieces that were computed for this decision are added to `decided`.
     """
     if not any(layer.is_table.any() for layer in partition.network.layers):
         return []  # Units return their maximum, so the output is continuous.

@@ -456,7 +456,7 @@ class _Distances:
         name = self._cell.network.nodes[node].name
         return NearestWall(name, group, rival, min(max(middle, low), high), low, high)
 
-    # The largest entry is near 1: what underflows is nothing beside it.
+    # The largest entry is near 1, so entries that underflow are negligible.
     @np.errstate(under="ignore")
     def unit_gradient(self, i: int) -> FloatArray:
         """Return the unit vector along the gradient of a gap, rounded."""
