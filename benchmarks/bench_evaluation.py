@@ -8,7 +8,7 @@ import numpy as np
 from benchmarks.measuring import cpu_seconds
 from benchmarks.tables import Table
 from hardmax.geometry.domains import Box
-from hardmax.models._arithmetic.float_pass import float_pass
+from hardmax.models._arithmetic.float_pass import run_float_pass
 from hardmax.models._arithmetic.recomposition import exact_affine_map
 from hardmax.models.argmax import AffineMap
 from hardmax.models.evaluation import cell_signature
@@ -86,7 +86,7 @@ def tables() -> Iterator[Table]:
             lambda model=model, x=x: model.soft(x, 1.0),
         )
         base, *others = (cpu_seconds(question, 4)[1] for question in questions)
-        undecided = float_pass(model.network, x, None, named=True).is_open.mean()
+        undecided = run_float_pass(model.network, x, None, named=True).is_open.mean()
         ratios = [other / base for other in others]
         rows.append((name, N_POINTS / base, *ratios, f"{undecided:.1%}"))
     yield Table(

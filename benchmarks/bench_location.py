@@ -11,9 +11,9 @@ from benchmarks.random_networks import gaussian, integers
 from benchmarks.tables import Table
 from hardmax.exact.dyadic import homogeneous_points
 from hardmax.geometry.domains import Box, Segment
-from hardmax.models._arithmetic.float_pass import float_pass
-from hardmax.models._arithmetic.normed_maps import is_rectified
-from hardmax.models._arithmetic.normed_pass import normed_pass
+from hardmax.models._arithmetic.float_pass import run_float_pass
+from hardmax.models._arithmetic.normed_maps import is_relu_network
+from hardmax.models._arithmetic.normed_pass import run_normed_pass
 from hardmax.models.argmax import ArgmaxNetwork
 from hardmax.models.evaluation import signature
 from hardmax.models.networks import ReluNetwork
@@ -42,9 +42,9 @@ def by_inequalities(
 
 def open_in_floats(network: ArgmaxNetwork, inputs: FloatArray) -> float:
     """Return the share of points that float64 does not decide."""
-    is_open = float_pass(network, inputs, None, named=True).is_open
-    if is_rectified(network):
-        is_open &= normed_pass(network, inputs).is_open
+    is_open = run_float_pass(network, inputs, None, named=True).is_open
+    if is_relu_network(network):
+        is_open &= run_normed_pass(network, inputs).is_open
     return float(is_open.mean())
 
 

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from hardmax.models._arithmetic.exact_pass import exact_pass
-from hardmax.models._arithmetic.point_winners import Coincidences
+from hardmax.models._arithmetic.exact_pass import run_exact_pass
+from hardmax.models._arithmetic.point_winners import TieClassifier
 from hardmax.models.argmax import AffineMap, ArgmaxNetwork
 from hardmax.models.heads import AttentionHead
 from hardmax.models.transformers import Block, FeedForward, HardTransformer
@@ -21,12 +21,12 @@ SOME = [0.0, LEAST, -LEAST, 1e-200, -1e-200, 1e-100, 0.5, -1.0, 1.0, 2.0, -3.0, 
 def check(network, points, first_group=0):
     """Whatever is decided must be right; return the share that is."""
     names, is_open = CorePoints(network, first_group)(points)
-    exact = exact_pass(network, points)
+    exact = run_exact_pass(network, points)
     closed = np.flatnonzero(~is_open)
     np.testing.assert_array_equal(names[closed], exact.winners[closed, first_group:])
-    coincidences = Coincidences(network)
+    coincidences = TieClassifier(network)
     for i in closed[(exact.n_tied[closed] > 1).any(axis=1)].tolist():
-        assert coincidences.explain(exact.winners[i], exact.n_tied[i])
+        assert coincidences.holds_on_cell(exact.winners[i], exact.n_tied[i])
     return len(closed) / len(points)
 
 

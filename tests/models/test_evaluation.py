@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from hardmax.errors import ArgumentError, NonFiniteError, ShapeMismatchError
-from hardmax.models._arithmetic.enclosures import Enclosed, EnclosedMap, enclosed_sum
-from hardmax.models._arithmetic.exact_pass import exact_pass
-from hardmax.models._arithmetic.float_pass import float_pass
-from hardmax.models._arithmetic.recomposition import chart_forms, exact_layers
-from hardmax.models._arithmetic.soft_pass import soft_pass
+from hardmax.models._arithmetic.enclosures import Enclosed, EnclosedMap, add_enclosed
+from hardmax.models._arithmetic.exact_pass import run_exact_pass
+from hardmax.models._arithmetic.float_pass import run_float_pass
+from hardmax.models._arithmetic.recomposition import chart_forms, iter_exact_layers
+from hardmax.models._arithmetic.soft_pass import run_soft_pass
 from hardmax.models.argmax import AffineMap, ArgmaxLayer, ArgmaxNetwork
 from hardmax.models.evaluation import affine_map, cell_signature, forward, signature, soft
 from hardmax.models.networks import ReluNetwork
@@ -80,7 +80,7 @@ def networks(draw, elements=None):
 @given(networks())
 def test_the_exact_pass_is_the_definition(case):
     network, points = case
-    result = exact_pass(network, points)
+    result = run_exact_pass(network, points)
     for i, x in enumerate(points.tolist()):
         output, winners = argmax_network(x, network)
         assert result.winners[i].tolist() == winners
@@ -92,8 +92,8 @@ def test_the_exact_pass_is_the_definition(case):
 @given(networks())
 def test_what_the_float_pass_decides_is_right_and_its_radii_hold(case):
     network, points = case
-    values = float_pass(network, points, None, named=False)
-    names = float_pass(network, points, None, named=True)
+    values = run_float_pass(network, points, None, named=False)
+    names = run_float_pass(network, points, None, named=True)
     for i, x in enumerate(points.tolist()):
         output, winners = argmax_network(x, network)
         if not names.is_open[i]:
@@ -105,7 +105,7 @@ def test_what_the_float_pass_decides_is_right_and_its_radii_hold(case):
 @given(networks(WILD))
 def test_decisions_and_radii_hold_at_every_scale(case):
     network, points = case
-    result = float_pass(network, points, None, named=True)
+    result = run_float_pass(network, points, None, named=True)
     for i in np.flatnonzero(~result.is_open):
         output, winners = argmax_network(points[i].tolist(), network)
         assert result.winners[i].tolist() == winners
@@ -189,7 +189,7 @@ def test_generic_points_do_not_need_integers():
         True,
     )
     network = ArgmaxNetwork((layer, layer), identity, identity)
-    result = float_pass(network, rng.normal(size=(1000, 3)), None, named=True)
+    result = run_float_pass(network, rng.normal(size=(1000, 3)), None, named=True)
     assert not result.is_open.any()
     assert result.output.radii.max() < 1e-12
 
@@ -204,7 +204,7 @@ def test_ties_of_dead_units_are_settled_in_floats():
         identity,
         identity,
     )
-    result = float_pass(network, np.array([[0.3], [7.0]]), None, named=True)
+    result = run_float_pass(network, np.array([[0.3], [7.0]]), None, named=True)
     assert not result.is_open.any()
     assert result.winners.tolist() == [[0, 0], [0, 0]]
 
@@ -215,7 +215,7 @@ def test_floats_and_intervals_agree_on_the_soft_network(case, tau):
     got = soft(network, points, tau)
     for x, output in zip(points, got, strict=True):
         taus = [tau] * len(network.layers)
-        np.testing.assert_allclose(output, soft_pass(network, x, taus), rtol=1e-9, atol=1e-9)
+        np.testing.assert_allclose(output, run_soft_pass(network, x, taus), rtol=1e-9, atol=1e-9)
 
 
 def test_the_soft_network_keeps_its_digits_where_scores_cancel():
@@ -287,7 +287,7 @@ def test_enclosures_enclose(points, weight, bias):
             moved = [Fraction(v) + sign * Fraction(r) for v, r in zip(row, radii[i], strict=True)]
             exact = affine(moved, weight.tolist(), bias.tolist())
             assert _covers(Enclosed(*(part[i] for part in image)), exact)
-    doubled = enclosed_sum(image, image)
+    doubled = add_enclosed(image, image)
     lost = ~np.isfinite(image.radii)
     assert (doubled.radii >= 2 * image.radii)[~lost].all()
     assert np.isinf(doubled.radii[lost]).all()
@@ -343,7 +343,7 @@ def _two_heads():
 
 def _touches(network, chart, t, name):
     """Whether some rival ties with a winner at the point without coinciding with it."""
-    for layer, scores, winners in exact_layers(network, chart_forms(chart), name):
+    for layer, scores, winners in iter_exact_layers(network, chart_forms(chart), name):
         values = [
             sum((int(m) * Fraction(v) for m, v in zip(row, [*t, 1], strict=True)), Fraction(0))
             for row in scores.rows

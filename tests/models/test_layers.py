@@ -5,7 +5,7 @@ from fractions import Fraction
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hardmax.models._arithmetic.layers import Numbers, decide, evaluate
+from hardmax.models._arithmetic.layers import VectorBackend, decide, evaluate
 from hardmax.models.argmax import AffineMap
 from tests.models.test_evaluation import affine_maps, networks
 from tests.reference.networks import affine, argmax_network, dot, form_rows, parts
@@ -15,7 +15,7 @@ def added(stream, result):
     return [a + b for a, b in zip(stream, result, strict=True)]
 
 
-FRACTIONS = Numbers(lambda m, z: affine(z, *parts(m)), added)
+FRACTIONS = VectorBackend(lambda m, z: affine(z, *parts(m)), added)
 
 
 class Definition:
@@ -67,7 +67,12 @@ def test_a_decision_asks_for_nothing_after_the_last_group(case):
         seen.append(affine_map)
         return affine(z, *parts(affine_map))
 
-    decide(network, [Fraction(v) for v in points[0].tolist()], Numbers(apply, added), Definition())
+    decide(
+        network,
+        [Fraction(v) for v in points[0].tolist()],
+        VectorBackend(apply, added),
+        Definition(),
+    )
     last = network.layers[-1].output if network.layers else None
     assert network.readout not in seen
     assert last not in seen
@@ -78,4 +83,4 @@ def test_the_identity_is_not_applied():
         raise AssertionError
 
     z = [Fraction(3)]
-    assert Numbers(refused, refused).mapped(AffineMap.identity(1), z) is z
+    assert VectorBackend(refused, refused).apply_affine(AffineMap.identity(1), z) is z

@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from hardmax.models._arithmetic import point_winners as stages
-from hardmax.models._arithmetic.exact_pass import exact_pass
-from hardmax.models._arithmetic.float_pass import float_pass
-from hardmax.models._arithmetic.limb_pass import fits_limbs, limb_pass
-from hardmax.models._arithmetic.normed_maps import is_rectified
-from hardmax.models._arithmetic.normed_pass import normed_pass
-from hardmax.models._arithmetic.point_winners import Coincidences, point_winners
+from hardmax.models._arithmetic.exact_pass import run_exact_pass
+from hardmax.models._arithmetic.float_pass import run_float_pass
+from hardmax.models._arithmetic.limb_pass import is_limb_compatible, run_limb_pass
+from hardmax.models._arithmetic.normed_maps import is_relu_network
+from hardmax.models._arithmetic.normed_pass import run_normed_pass
+from hardmax.models._arithmetic.point_winners import TieClassifier, find_point_winners
 from hardmax.models.argmax import AffineMap
 from hardmax.models.evaluation import cell_signature, signature
 from hardmax.models.heads import AttentionHead
@@ -34,7 +34,10 @@ from tests.strategies import SMALL, WILD
 
 def check_limbs(network, points, n_limbs, chart=None):
     """Compare what limbs decide; return how many points they decide."""
-    found, exact = limb_pass(network, points, n_limbs, chart), exact_pass(network, points, chart)
+    found, exact = (
+        run_limb_pass(network, points, n_limbs, chart),
+        run_exact_pass(network, points, chart),
+    )
     sure = ~found.is_open
     np.testing.assert_array_equal(found.first[sure], exact.winners[sure])
     np.testing.assert_array_equal(found.n_tied[sure], exact.n_tied[sure])
@@ -44,7 +47,7 @@ def check_limbs(network, points, n_limbs, chart=None):
 @given(networks())
 def test_what_limbs_decide_is_right(case):
     network, points = case
-    if fits_limbs(network):
+    if is_limb_compatible(network):
         for n_limbs in (2, 4):
             check_limbs(network, points, n_limbs)
 
@@ -52,13 +55,13 @@ def test_what_limbs_decide_is_right(case):
 @given(networks(WILD))
 def test_what_limbs_decide_is_right_at_every_scale(case):
     network, points = case
-    if fits_limbs(network):
+    if is_limb_compatible(network):
         check_limbs(network, points, 3)
 
 
 def check_norms(network, points, chart=None):
     """Compare the signs that norms decide; return how many points they decide."""
-    found, exact = normed_pass(network, points, chart), exact_pass(network, points, chart)
+    found, exact = run_normed_pass(network, points, chart), run_exact_pass(network, points, chart)
     sure = ~found.is_open
     np.testing.assert_array_equal(found.winners[sure], exact.winners[sure])
     tied = (exact.n_tied > 1).any(axis=1)
@@ -85,7 +88,7 @@ def relu_networks(draw):
 @given(relu_networks())
 def test_what_norms_decide_is_right(case):
     network, points, chart = case
-    assert is_rectified(network)
+    assert is_relu_network(network)
     check_norms(network, points)
     check_norms(network, np.array(points[:, :1] * [1.0, -0.5]), chart)
 
@@ -94,7 +97,7 @@ def test_norms_decide_nearly_all_points_of_deep_networks():
     rng = np.random.default_rng(0)
     network = deep_relu(0, 20, 64).network
     points = rng.normal(size=(30, 2))
-    assert float_pass(network, points, None, named=True).is_open.mean() > 0.5
+    assert run_float_pass(network, points, None, named=True).is_open.mean() > 0.5
     assert check_norms(network, points) > 25
 
 
@@ -105,14 +108,17 @@ def test_all_stages_together_are_the_exact_pass(case):
 
 
 def check_winners(network, points, chart=None):
-    found, exact = point_winners(network, points, chart), exact_pass(network, points, chart)
+    found, exact = (
+        find_point_winners(network, points, chart),
+        run_exact_pass(network, points, chart),
+    )
     np.testing.assert_array_equal(found.first, exact.winners)
     np.testing.assert_array_equal(found.n_tied, exact.n_tied[found.tied])
     tied = np.flatnonzero((exact.n_tied > 1).any(axis=1))
     # Ties that are not mentioned hold on whole cells.
-    coincidences = Coincidences(network, chart)
+    coincidences = TieClassifier(network, chart)
     for i in np.setdiff1d(tied, found.tied):
-        assert coincidences.explain(exact.winners[i], exact.n_tied[i])
+        assert coincidences.holds_on_cell(exact.winners[i], exact.n_tied[i])
     return found
 
 
@@ -144,7 +150,7 @@ def adversarial(rng, dim=2):
 @pytest.mark.parametrize("model", MODELS, ids=lambda model: type(model).__name__)
 def test_points_on_walls_and_far_out(model):
     points = adversarial(np.random.default_rng(3))
-    assert fits_limbs(model.network)
+    assert is_limb_compatible(model.network)
     check_winners(model.network, points)
     # Short numbers are decided with all their ties; tied heads are left to integers.
     grid = points[:40]
@@ -164,20 +170,22 @@ def deep_relu(seed, depth, width):
 def test_deep_networks_are_decided_by_limbs(depth, width, tried, monkeypatch):
     network = deep_relu(0, depth, width).network
     points = np.random.default_rng(1).uniform(0.5, 0.9, (60, 2))
-    assert float_pass(network, points, None, named=True).is_open.mean() > 0.9
-    assert normed_pass(network, points).is_open.mean() > 0.9
-    exact = exact_pass(network, points)
+    assert run_float_pass(network, points, None, named=True).is_open.mean() > 0.9
+    assert run_normed_pass(network, points).is_open.mean() > 0.9
+    exact = run_exact_pass(network, points)
     # In several chunks: what the first one shows to be in vain is not tried on the next.
     monkeypatch.setattr(stages, "_ENTRIES_AT_ONCE", 1)
-    monkeypatch.setattr(stages, "exact_pass", lambda net, x, chart: exact_pass(net, x[:0], chart))
+    monkeypatch.setattr(
+        stages, "run_exact_pass", lambda net, x, chart: run_exact_pass(net, x[:0], chart)
+    )
     seen = Counter()
 
     def counting(net, x, n_limbs, chart):
         seen[n_limbs] += len(x)
-        return limb_pass(net, x, n_limbs, chart)
+        return run_limb_pass(net, x, n_limbs, chart)
 
-    monkeypatch.setattr(stages, "limb_pass", counting)
-    found = point_winners(network, points)
+    monkeypatch.setattr(stages, "run_limb_pass", counting)
+    found = find_point_winners(network, points)
     np.testing.assert_array_equal(found.first, exact.winners)
     assert not len(found.tied)
     assert seen == tried
@@ -189,7 +197,7 @@ def test_deep_maxout_and_transformers_are_decided_by_limbs():
     offsets = [[rng.normal(size=3) for _ in range(8)] for _ in range(60)]
     maxout = MaxoutNetwork([*units, np.ones((8, 1))], [*offsets, [0.0]]).network
     points = rng.normal(size=(30, 2))
-    assert float_pass(maxout, points, None, named=True).is_open.all()
+    assert run_float_pass(maxout, points, None, named=True).is_open.all()
     assert check_limbs(maxout, points, 8) == 30
     transformer = integer_transformer(3, 2, 4, 2, 8).network
     assert check_limbs(transformer, points, 8) > 20
@@ -198,10 +206,10 @@ def test_deep_maxout_and_transformers_are_decided_by_limbs():
 def next_to_walls(network, n=40):
     """Pairs of floats between which a signature changes, and their neighbours."""
     low, high = np.random.default_rng(0).normal(size=(2, n, network.dim_in))
-    names = exact_pass(network, low).winners
+    names = run_exact_pass(network, low).winners
     for _ in range(70):
         middle = (low + high) / 2
-        same = (exact_pass(network, middle).winners == names).all(axis=1)[:, np.newaxis]
+        same = (run_exact_pass(network, middle).winners == names).all(axis=1)[:, np.newaxis]
         low, high = np.where(same, middle, low), np.where(same, high, middle)
     return np.concatenate([low, high, np.nextafter(low, 9), np.nextafter(high, -9)])
 
@@ -241,12 +249,12 @@ def test_points_next_to_walls_are_told_from_points_on_them(model):
     """Decisions with radii a million times too small would be wrong here."""
     points = next_to_walls(model.network)
     check_winners(model.network, points)
-    assert float_pass(model.network, points, None, named=True).is_open.mean() > 0.5
-    if is_rectified(model.network):
+    assert run_float_pass(model.network, points, None, named=True).is_open.mean() > 0.5
+    if is_relu_network(model.network):
         check_norms(model.network, points)
     for n_limbs in (2, 3, 4):
         check_limbs(model.network, points, n_limbs)
-    assert limb_pass(model.network, points, 2).is_open.mean() > 0.5
+    assert run_limb_pass(model.network, points, 2).is_open.mean() > 0.5
 
 
 def cancelling_relu():
@@ -271,18 +279,18 @@ def cancelling_relu():
 @pytest.mark.parametrize("in_limbs", [True, False])
 def test_many_points_of_a_cell_with_coinciding_forms(in_limbs, monkeypatch):
     if not in_limbs:
-        monkeypatch.setattr(stages, "fits_limbs", lambda network: False)
+        monkeypatch.setattr(stages, "is_limb_compatible", lambda network: False)
     network = cancelling_relu().network
     points = np.random.default_rng(1).normal(size=(200, 2))
-    exact = exact_pass(network, points)
+    exact = run_exact_pass(network, points)
     assert (exact.n_tied > 1).any(axis=1).all()
     seen = []
 
     def counting(net, x, chart):
         seen.append(len(x))
-        return exact_pass(net, x, chart)
+        return run_exact_pass(net, x, chart)
 
-    monkeypatch.setattr(stages, "exact_pass", counting)
+    monkeypatch.setattr(stages, "run_exact_pass", counting)
     check_winners(network, points)
     assert sum(seen) < (120 if in_limbs else 200)
     names, inside = cell_signature(network, points)
@@ -303,11 +311,13 @@ def test_points_of_all_sizes_do_not_disturb_each_other():
     rng = np.random.default_rng(1)
     points = rng.normal(size=(24, 2)) * 10.0 ** rng.integers(-20, 20, (24, 1))
     check_winners(network, points)
-    np.testing.assert_array_equal(signature(network, points), exact_pass(network, points).winners)
+    np.testing.assert_array_equal(
+        signature(network, points), run_exact_pass(network, points).winners
+    )
 
 
 def test_no_points_and_no_groups():
     network = integer_relu(0, [2, 3]).network
-    assert point_winners(network, np.empty((0, 2))).first.shape == (0, 3)
+    assert find_point_winners(network, np.empty((0, 2))).first.shape == (0, 3)
     empty = integer_relu(0, [2]).network
-    assert point_winners(empty, np.zeros((2, 2))).first.shape == (2, 0)
+    assert find_point_winners(empty, np.zeros((2, 2))).first.shape == (2, 0)

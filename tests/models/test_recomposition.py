@@ -8,11 +8,11 @@ from hypothesis import given
 
 from hardmax.errors import ArgumentError, DtypeError, EmptyInputError, ShapeMismatchError
 from hardmax.models._arithmetic.recomposition import (
+    cell_inequalities,
     chart_forms,
-    coinciding,
     exact_affine_map,
-    exact_layers,
-    winning_rows,
+    forms_equal_to_winner,
+    iter_exact_layers,
 )
 from hardmax.models.argmax import AffineMap, ArgmaxLayer, ArgmaxNetwork
 from hardmax.models.networks import ReluNetwork
@@ -35,9 +35,9 @@ def test_the_exact_map_is_the_network_at_a_point_inside_its_cell(case):
     chart = AffineMap.identity(network.dim_in)
     composed = exact_affine_map(network, chart, winners)
     inside = True
-    for layer, scores, mine in exact_layers(network, chart_forms(chart), winners):
-        rows = winning_rows(layer, scores, mine)
-        n_same = sum(len(coinciding(layer, scores, g, w)) for g, w in enumerate(mine))
+    for layer, scores, mine in iter_exact_layers(network, chart_forms(chart), winners):
+        rows = cell_inequalities(layer, scores, mine)
+        n_same = sum(len(forms_equal_to_winner(layer, scores, g, w)) for g, w in enumerate(mine))
         assert rows.nrows() == len(layer.offsets) - n_same
         inside &= all(
             sum((int(a) * x for a, x in zip(row, [*near, 1], strict=True)), Fraction(0)) > 0
@@ -54,9 +54,9 @@ def test_the_exact_map_is_the_network_at_a_point_inside_its_cell(case):
 def test_a_prefix_of_a_signature_gives_the_scores_of_the_next_layer():
     net = ReluNetwork([[[1.0, -1.0]], [[2.0], [3.0]], [[1.0]]], [[0.5, 0.0], [-1.0], [0.0]])
     line = chart_forms(AffineMap.identity(1))
-    assert len(list(exact_layers(net.network, line, []))) == 1
-    assert len(list(exact_layers(net.network, line, [1]))) == 1
-    _, scores, _ = list(exact_layers(net.network, line, [1, 0]))[1]
+    assert len(list(iter_exact_layers(net.network, line, []))) == 1
+    assert len(list(iter_exact_layers(net.network, line, [1]))) == 1
+    _, scores, _ = list(iter_exact_layers(net.network, line, [1, 0]))[1]
     assert [exact_value(scores, 1, [Fraction(t)]) for t in (0, 1)] == [0, 2]
 
 
@@ -69,8 +69,8 @@ def test_forms_that_coincide_on_a_slice_only_make_no_row_there():
     )  # fmt: skip
     network = ArgmaxNetwork([layer], identity, AffineMap.identity(1))
     diagonal = AffineMap([[1.0, 1.0]], [0.0, 0.0])
-    [(_, scores, _)] = exact_layers(network, chart_forms(diagonal), [])
-    assert winning_rows(layer, scores, [0]).nrows() == 0
+    [(_, scores, _)] = iter_exact_layers(network, chart_forms(diagonal), [])
+    assert cell_inequalities(layer, scores, [0]).nrows() == 0
     assert exact_affine_map(network, diagonal, [1]).rounded().tolist() == [[0.0, 2.5]]
     assert exact_affine_map(network, identity, [1]).rounded().tolist() == [[0.0, 0.0, 4.0]]
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from hardmax._core.memory import Memory
 from hardmax.geometry.domains import Line, Ray, Segment
-from hardmax.models._arithmetic.normed_maps import NormedMap, is_rectified
+from hardmax.models._arithmetic.normed_maps import NormedMap, is_relu_network
 from hardmax.models.networks import MaxoutNetwork, ReluNetwork
 from hardmax.regions._lines import rectified_lines
 from hardmax.regions._lines.lines import explore
@@ -204,10 +204,10 @@ def test_the_spectral_norm_is_close():
 
 def test_only_plain_relu_networks_are_carried():
     rng = np.random.default_rng(0)
-    assert is_rectified(random_network(rng, [2, 3, 1], "generic").network)
-    assert not is_rectified(random_network(rng, [2, 1], "generic").network)
+    assert is_relu_network(random_network(rng, [2, 3, 1], "generic").network)
+    assert not is_relu_network(random_network(rng, [2, 1], "generic").network)
     maxout = MaxoutNetwork([rng.normal(size=(2, 2, 2)), rng.normal(size=(2, 1))])
-    assert not is_rectified(maxout.network)
+    assert not is_relu_network(maxout.network)
 
 
 def test_a_unit_that_is_zero_makes_no_doubt():

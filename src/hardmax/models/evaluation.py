@@ -1,9 +1,9 @@
 r"""Evaluation of a network: hard or soft output, signatures, and the affine map of a cell.
 
 The stored weights and the given point are exact dyadic rationals, and winners are decided for these
-numbers: by floats with proven radii where these suffice (`float_pass`), otherwise in integers
-(`exact_pass`). At a point where several forms of a group tie, a hard network returns the mean over
-them, which is the limit of the soft network.
+numbers: by floats with proven radii where these suffice (`run_float_pass`), otherwise in integers
+(`run_exact_pass`). At a point where several forms of a group tie, a hard network returns their
+mean, which is the limit of the soft network.
 """
 
 from collections.abc import Sequence
@@ -12,12 +12,16 @@ import numpy as np
 
 from hardmax._ground.arguments import Sizes, floats_any_shape
 from hardmax.errors import ArgumentError, ShapeMismatchError
-from hardmax.models._arithmetic.exact_pass import exact_pass
-from hardmax.models._arithmetic.float_pass import float_pass
-from hardmax.models._arithmetic.plain_pass import is_continuous, plain_pass
-from hardmax.models._arithmetic.point_winners import Coincidences, chunks, point_winners
+from hardmax.models._arithmetic.exact_pass import run_exact_pass
+from hardmax.models._arithmetic.float_pass import run_float_pass
+from hardmax.models._arithmetic.plain_pass import is_continuous, run_plain_pass
+from hardmax.models._arithmetic.point_winners import (
+    TieClassifier,
+    find_point_winners,
+    split_into_chunks,
+)
 from hardmax.models._arithmetic.recomposition import exact_affine_map
-from hardmax.models._arithmetic.soft_pass import soft_pass
+from hardmax.models._arithmetic.soft_pass import run_soft_pass
 from hardmax.models.argmax import AffineMap, ArgmaxNetwork
 from hardmax.models.points import PointBatch
 from hardmax.typing import ArrayLike, BoolArray, FloatArray, IntArray
@@ -48,11 +52,11 @@ def forward(network: ArgmaxNetwork, x: ArrayLike) -> FloatArray:
     """
     batch = PointBatch.read("x", x, network.dim_in)
     output = np.empty((len(batch.rows), network.dim_out))
-    for chunk in chunks(network, len(batch.rows)):
+    for chunk in split_into_chunks(network, len(batch.rows)):
         points = batch.rows[chunk]
         output[chunk], is_open = _evaluate_in_floats(network, points)
         open_ = np.flatnonzero(is_open)
-        output[chunk][open_] = exact_pass(network, points[open_]).rounded_output()
+        output[chunk][open_] = run_exact_pass(network, points[open_]).rounded_output()
     return batch.unpack(output)
 
 
@@ -69,7 +73,7 @@ def signature(network: ArgmaxNetwork, x: ArrayLike) -> IntArray:
         `forward`.
     """
     batch = PointBatch.read("x", x, network.dim_in)
-    return batch.unpack(point_winners(network, batch.rows).first)
+    return batch.unpack(find_point_winners(network, batch.rows).first)
 
 
 def cell_signature(
@@ -97,11 +101,11 @@ def cell_signature(
             f"network; got {over.dim_out}."
         )
     batch = PointBatch.read("t", t, over.dim_in)
-    found = point_winners(network, batch.rows, over)
+    found = find_point_winners(network, batch.rows, over)
     inside = np.ones(len(batch.rows), dtype=bool)
-    coincidences = Coincidences(network, over)
+    coincidences = TieClassifier(network, over)
     for i, n_tied in zip(found.tied.tolist(), found.n_tied, strict=True):
-        inside[i] = coincidences.explain(found.first[i], n_tied)
+        inside[i] = coincidences.holds_on_cell(found.first[i], n_tied)
     return batch.unpack(found.first), batch.unpack(inside)
 
 
@@ -110,7 +114,7 @@ def soft(network: ArgmaxNetwork, x: ArrayLike, tau: float | Sequence[float]) -> 
 
     A group whose forms contribute constants (a head) contributes $\sum_j p_j v_j$ with
     $p = \mathrm{softmax}(s/\tau)$. Groups that contribute scores (ReLU and maxout units) stay hard,
-    as in a transformer. As $\tau \to 0$ the result tends to that of `forward`. Where rounded scores
+    as in a transformer. As $\tau \to 0$ the output tends to the hard output. Where rounded scores
     do not determine the weights, interval arithmetic does, so small temperatures and ties do not
     reduce the accuracy.
 
@@ -128,12 +132,12 @@ def soft(network: ArgmaxNetwork, x: ArrayLike, tau: float | Sequence[float]) -> 
     if not any(taus) or is_continuous(network):
         return forward(network, x)
     output = np.empty((len(batch.rows), network.dim_out))
-    for chunk in chunks(network, len(batch.rows)):
+    for chunk in split_into_chunks(network, len(batch.rows)):
         points = batch.rows[chunk]
-        result = float_pass(network, points, taus, named=False)
+        result = run_float_pass(network, points, taus, named=False)
         output[chunk] = result.output.values
         for i in np.flatnonzero(result.is_open):
-            output[chunk][i] = soft_pass(network, points[i], taus)
+            output[chunk][i] = run_soft_pass(network, points[i], taus)
     return batch.unpack(output)
 
 
@@ -191,6 +195,6 @@ def read_temperatures(tau: float | Sequence[float], n: int, what: str) -> list[f
 def _evaluate_in_floats(network: ArgmaxNetwork, points: FloatArray) -> tuple[FloatArray, BoolArray]:
     """Evaluate in floats, and return the mask of the points that floats leave open."""
     if is_continuous(network):
-        return plain_pass(network, points)
-    result = float_pass(network, points, None, named=False)
+        return run_plain_pass(network, points)
+    result = run_float_pass(network, points, None, named=False)
     return result.output.values, result.is_open

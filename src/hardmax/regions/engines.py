@@ -33,7 +33,7 @@ from hardmax._ground.interrupts import interrupts_named
 from hardmax._ground.workers import n_workers
 from hardmax.errors import ArgumentError, Interrupted
 from hardmax.geometry.domain_text import read_domain
-from hardmax.models._arithmetic.normed_maps import is_rectified
+from hardmax.models._arithmetic.normed_maps import is_relu_network
 from hardmax.models.argmax import ArgmaxNetwork
 from hardmax.models.graphs.graph_networks import GraphNetwork
 from hardmax.models.model_arguments import read_model, read_network
@@ -307,7 +307,7 @@ def _along_a_line(
     from hardmax.regions._lines import core_lines, lines
     from hardmax.regions._search import space as spatial
 
-    if is_rectified(network):
+    if is_relu_network(network):
         # If the search is stopped early, it must have found the first cells of the line.
         may_turn = network.n_weights <= _NARROW and (limits["count_only"] or len(limits) == 1)
         found = lines.explore(network, line, **limits, most_exact=_PATIENCE if may_turn else None)

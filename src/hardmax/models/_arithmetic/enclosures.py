@@ -10,16 +10,16 @@ $$R = \sum_k (\kappa z'_k + \lambda r_k)\, w'_k + \kappa b'$$
 are finite, then $R \ge |\hat s - s| + 2u(|\hat s| + R)$, and $R = 0$ only if $s = \hat s = 0$.
 
 *Proof.* By Lemma 1 of `exact.rounding`, $|\hat s - s| \le \gamma_{n+1} M + n\eta + \sum_k
-r_k |w_k|$ with $M = \sum_k |\hat z_k w_k| + |b|$. If every $z'_k w'_k$ and $b'$ vanish then each
-term of $s$ is zero, and all is exact. Otherwise the exact $\kappa(\sum z'_k w'_k + b')$ is at least
-$\kappa\varphi^2 \ge (n+6)\,2^{-1012}$, and the float $R$ falls short of the exact sum by a factor
-of at least $1 - \gamma_{n+4}$ and by underflows of at most $2n\eta$. Its part with $\lambda$ covers
-$\sum r_k|w_k|$ and $2u$ of itself, as $2^{-20} \ge 2\gamma_{n+8}$; of its part with $\kappa$, one
-half covers $\gamma_{n+1} M + 2u(|\hat s| + R)$ as in Lemma 2 there, and a sliver of the other half,
-more than $2^{-1014}$, all the underflows. $\square$
+r_k |w_k|$ with $M = \sum_k |\hat z_k w_k| + |b|$. If every $z'_k w'_k$ and $b'$ vanish, then each
+term of $s$ is zero, and nothing is rounded. Otherwise the exact $\kappa(\sum z'_k w'_k + b')$ is at
+least $\kappa\varphi^2 \ge (n+6)\,2^{-1012}$, and the float $R$ falls short of the exact sum by a
+factor of at least $1 - \gamma_{n+4}$ and by underflows of at most $2n\eta$. The part of $R$ with
+$\lambda$ covers $\sum r_k|w_k|$ and $2u$ of itself, because $2^{-20} \ge 2\gamma_{n+8}$. Of the
+part with $\kappa$, one half covers $\gamma_{n+1} M + 2u(|\hat s| + R)$ as in Lemma 2 there, and a
+small fraction of the other half, more than $2^{-1014}$, covers all underflows. $\square$
 
-So the radius of a unit that is off, or of anything computed from zeros alone, is exactly zero, and
-ties of such units are known without leaving float64.
+Hence the radius of a unit that is off, or of any value computed from zeros alone, is exactly zero,
+so ties of such units are detected in float64.
 """
 
 from dataclasses import dataclass
@@ -37,9 +37,9 @@ FLOOR = 2.0**-480
 
 
 class Enclosed(NamedTuple):
-    """Floats `values` with every true entry within `radii` of its float; both `(n, width)`.
+    """Floats with error radii: each true entry is within `radii` of `values`; both `(n, width)`.
 
-    A radius may be infinite; its value then says nothing.
+    A radius may be infinite; the value then carries no information.
 
     Examples:
         >>> quarter = Enclosed.exactly(np.array([[0.25]]))
@@ -82,59 +82,62 @@ class EnclosedMap:
     @cached_property
     def weight_size(self) -> FloatArray:
         """The floored $|W|$."""
-        return _floored(self.weight)
+        return _floor_sizes(self.weight)
 
     @cached_property
     def bias_size(self) -> FloatArray:
         """The floored $|b|$."""
-        return _floored(self.bias)
+        return _floor_sizes(self.bias)
 
     def plain(self, values: FloatArray) -> FloatArray:
         """Apply the map to floats, rounded."""
         return np.asarray(values @ self.weight + self.bias)
 
     def __call__(self, stream: Enclosed, *, n_linear: int = 0) -> Enclosed:
-        """Apply the map, to the first rows only its linear part, by the lemma of this module."""
+        """Apply the map, but only its linear part to the first `n_linear` rows.
+
+        The radii follow from the lemma of this module.
+        """
         kappa = rounding_factor(len(self.weight) + 2)
         with np.errstate(over="ignore", invalid="ignore", under="ignore"):
             values = stream.values @ self.weight
-            sizes = kappa * _floored(stream.values, stream.radii) + RAISE * stream.radii
+            sizes = kappa * _floor_sizes(stream.values, stream.radii) + RAISE * stream.radii
             radii = sizes @ self.weight_size
             values[n_linear:] += self.bias
             radii[n_linear:] += kappa * self.bias_size
-        return known(values, radii)
+        return mark_overflow(values, radii)
 
 
-def enclosed_sum(left: Enclosed, right: Enclosed) -> Enclosed:
-    """Add two enclosed arrays: the lemma with the two terms of one sum."""
+def add_enclosed(left: Enclosed, right: Enclosed) -> Enclosed:
+    """Add two enclosed arrays, by the lemma for a sum of two terms."""
     kappa = 8 * UNIT_ROUNDOFF
     with np.errstate(over="ignore", invalid="ignore", under="ignore"):
         values = left.values + right.values
-        sizes = _floored(left.values, left.radii) + _floored(right.values, right.radii)
+        sizes = _floor_sizes(left.values, left.radii) + _floor_sizes(right.values, right.radii)
         radii = kappa * sizes + RAISE * (left.radii + right.radii)
-    return known(values, radii)
+    return mark_overflow(values, radii)
 
 
-def enclosed_multiple(factors: FloatArray, numbers: Enclosed) -> Enclosed:
+def scale_enclosed(factors: FloatArray, numbers: Enclosed) -> Enclosed:
     """Multiply enclosed numbers by floats; a factor 0 gives an exact 0."""
     with np.errstate(over="ignore", invalid="ignore", under="ignore"):
         values = factors * numbers.values
-        # One rounding of the product, covered twice; the allowance covers its underflow.
+        # This covers the rounding of the product twice; the allowance covers its underflow.
         size = 4 * UNIT_ROUNDOFF * np.abs(values) + np.abs(factors) * numbers.radii * RAISE
         radii = np.where(factors == 0.0, 0.0, size + UNDERFLOW_ALLOWANCE)
-    return known(values, radii)
+    return mark_overflow(values, radii)
 
 
-def known(values: FloatArray, radii: FloatArray) -> Enclosed:
+def mark_overflow(values: FloatArray, radii: FloatArray) -> Enclosed:
     """Mark numbers that have overflowed as unknown, with an infinite radius."""
-    # Nearly always the sums of squares are finite, and then every entry is.
+    # The sums of squares are nearly always finite, and then so is every entry.
     if isfinite(float(np.vdot(values, values)) + float(np.vdot(radii, radii))):
         return Enclosed(values, radii)
     lost = ~(np.isfinite(values) & np.isfinite(radii))
     return Enclosed(np.where(lost, 0.0, values), np.where(lost, np.inf, radii))
 
 
-def _floored(values: FloatArray, radii: FloatArray | None = None) -> FloatArray:
+def _floor_sizes(values: FloatArray, radii: FloatArray | None = None) -> FloatArray:
     present = values != 0.0
     if radii is not None:
         present |= radii != 0.0

@@ -1,8 +1,8 @@
-r"""Points through a network in exact integers: the last word on who wins and who ties.
+r"""Exact evaluation of a network in integers: it settles all winners and ties.
 
 A stream is a matrix of integer columns, one per point, in homogeneous coordinates: the last row
 holds the positive scale $\sigma$ of its column, so the vector is the rest over $\sigma$. Affine
-maps and means over tied winners keep the columns integer; nothing is ever divided.
+maps and means over tied winners keep the columns integer, so no division is needed.
 """
 
 from collections.abc import Iterator
@@ -13,20 +13,20 @@ import numpy as np
 from flint import fmpz, fmpz_mat
 
 from hardmax.exact.dyadic import homogeneous_points, matrix_integers, nearest_quotients
-from hardmax.models._arithmetic.layers import Numbers, evaluate
+from hardmax.models._arithmetic.layers import VectorBackend, evaluate
 from hardmax.models.argmax import AffineMap, ArgmaxLayer, ArgmaxNetwork, Place
 from hardmax.typing import BoolArray, FloatArray, IntArray, WideArray
 
 _ENTRIES_AT_ONCE = 1 << 20
 
 
-class ExactPass(NamedTuple):
-    """What came out for a batch.
+class ExactPassResult(NamedTuple):
+    """The exact outputs and winners of a batch.
 
     Attributes:
         output: Homogeneous integer rows, shape `(n_points, dim_out + 1)`, the scale last.
         winners: The first winner in each group, shape `(n_points, n_groups)`.
-        n_tied: How many forms of each group win, shape `(n_points, n_groups)`.
+        n_tied: The number of winning forms in each group, shape `(n_points, n_groups)`.
     """
 
     output: WideArray
@@ -34,22 +34,22 @@ class ExactPass(NamedTuple):
     n_tied: IntArray
 
     def rounded_output(self) -> FloatArray:
-        """Round each output to the nearest float64, infinite where it lies beyond."""
+        """Round each output to the nearest float64, or to infinity if it is out of range."""
         return nearest_quotients(self.output[:, :-1], self.output[:, -1:])
 
 
-def exact_pass(
+def run_exact_pass(
     network: ArgmaxNetwork, points: FloatArray, chart: AffineMap | None = None
-) -> ExactPass:
+) -> ExactPassResult:
     """Evaluate a batch exactly.
 
-    Where several forms of a group tie, the group contributes the mean over them, which is what the
-    soft network tends to.
+    If several forms of a group tie, the group contributes their mean, which is the limit of the
+    soft network.
 
     Args:
         network: The network.
         points: Shape `(n_points, dim_in)`, finite.
-        chart: If given, the points are coordinates, and this map gives the inputs.
+        chart: If given, the points are coordinates, and this map takes them to inputs.
     """
     shape = len(points), network.n_groups
     output = np.empty((len(points), network.dim_out + 1), dtype=object)
@@ -58,25 +58,25 @@ def exact_pass(
     step = min(max(1, _ENTRIES_AT_ONCE // widest), 1024)
     for start in range(0, len(points), step):
         chunk = slice(start, start + step)
-        contribute = partial(_contributions, winners[chunk], n_tied[chunk])
-        columns = _matrix(homogeneous_points(points[chunk]).T)
+        contribute = partial(_contribute, winners[chunk], n_tied[chunk])
+        columns = _to_matrix(homogeneous_points(points[chunk]).T)
         outputs = evaluate(network, columns, _COLUMNS, contribute, chart)
         output[chunk] = matrix_integers(outputs, 0).integers.T
-    return ExactPass(output, winners, n_tied)
+    return ExactPassResult(output, winners, n_tied)
 
 
-def _tied_winners(layer: ArgmaxLayer, scores: WideArray) -> Iterator[BoolArray]:
-    """Mark the winners of each group, shape `(n_forms_of_it, n_points)`."""
+def _iter_winner_masks(layer: ArgmaxLayer, scores: WideArray) -> Iterator[BoolArray]:
+    """Yield the mask of the winners of each group, shape `(n_forms_of_group, n_points)`."""
     for start, end in zip(layer.starts[:-1].tolist(), layer.starts[1:].tolist(), strict=True):
         block = scores[start:end]
         yield np.asarray(block == block.max(axis=0), dtype=bool)
 
 
-def _contributions(winners: IntArray, n_tied: IntArray, place: Place, query: fmpz_mat) -> fmpz_mat:
-    """Name the winners of a layer, and return what they contribute, as homogeneous columns."""
+def _contribute(winners: IntArray, n_tied: IntArray, place: Place, query: fmpz_mat) -> fmpz_mat:
+    """Store the winners of a layer, and return their contributions as homogeneous columns."""
     layer = place.layer
     scores = matrix_integers(*layer.on_integers(query))
-    tied = list(_tied_winners(layer, scores.integers))
+    tied = list(_iter_winner_masks(layer, scores.integers))
     for column, marks in enumerate(tied, place.groups.start):
         winners[:, column] = marks.argmax(axis=0)
         n_tied[:, column] = marks.sum(axis=0)
@@ -84,7 +84,7 @@ def _contributions(winners: IntArray, n_tied: IntArray, place: Place, query: fmp
     counts = n_tied[:, place.groups].astype(object)
     shares = np.lcm.reduce(counts, axis=1)
     exact = layer.exact_contributions
-    # Scores carry the exponent of the layer's forms; values and the scale itself carry none.
+    # Scores have the exponent of the layer's forms; the scale itself has exponent 0.
     exponents = exact.gains_exponent + scores.exponent, exact.values_exponent, 0
     lowest = min(exponents)
     carried, constant, unit = (1 << (e - lowest) for e in exponents)
@@ -101,17 +101,17 @@ def _contributions(winners: IntArray, n_tied: IntArray, place: Place, query: fmp
             for k, value in exact.values[j]:
                 blocks[slot + k] += mark * (constant * value * share * scale)
     blocks[-1] = unit * shares * scale
-    return _matrix(blocks)
+    return _to_matrix(blocks)
 
 
-def _added(stream: fmpz_mat, result: fmpz_mat) -> fmpz_mat:
-    """Add columns, the scale of each result a multiple of that of its stream."""
+def _add_columns(stream: fmpz_mat, result: fmpz_mat) -> fmpz_mat:
+    """Add columns; the scale of each result is a multiple of the scale of its stream."""
     total = matrix_integers(result, 0).integers
     total[:-1] += matrix_integers(stream, 0).integers[:-1] * (total[-1] // _last_row(stream))
-    return _matrix(total)
+    return _to_matrix(total)
 
 
-def _mapped(affine: AffineMap, columns: fmpz_mat) -> fmpz_mat:
+def _apply_map(affine: AffineMap, columns: fmpz_mat) -> fmpz_mat:
     """Apply an affine map to homogeneous columns."""
     values, exponent = affine.on_integers(columns)
     if exponent > 0:
@@ -120,7 +120,7 @@ def _mapped(affine: AffineMap, columns: fmpz_mat) -> fmpz_mat:
     return fmpz_mat(affine.dim_out + 1, columns.ncols(), values.entries() + scale)
 
 
-def _matrix(columns: WideArray) -> fmpz_mat:
+def _to_matrix(columns: WideArray) -> fmpz_mat:
     return fmpz_mat(*columns.shape, columns.ravel().tolist())
 
 
@@ -129,4 +129,4 @@ def _last_row(matrix: fmpz_mat) -> WideArray:
     return np.array([int(entry) for entry in entries], dtype=object)
 
 
-_COLUMNS = Numbers(_mapped, _added)
+_COLUMNS = VectorBackend(_apply_map, _add_columns)

@@ -1,8 +1,8 @@
-"""A batch through a network in float64, with radii: who wins where that is certain.
+"""Evaluation of a batch in float64 with error radii, which decides winners where it can.
 
-Rows where a radius leaves a needed decision open are reported, not guessed; `exact_pass` settles
-them. What a decision is needed for depends on the question: the output of a ReLU or maxout unit is
-continuous, so only heads must be decided for a value, but every group for a signature.
+Rows in which a radius leaves a required decision open are reported, not guessed; `run_exact_pass`
+settles them. The required decisions depend on the purpose: the output of a ReLU or maxout unit is
+continuous, so a value only requires decisions of heads, but a signature requires all decisions.
 """
 
 from dataclasses import dataclass
@@ -12,12 +12,17 @@ import numpy as np
 from flint import fmpz
 
 from hardmax.exact.rounding import EXP_UNDERFLOWS_BELOW, RAISE, UNDERFLOW_ALLOWANCE, rounding_factor
-from hardmax.models._arithmetic.enclosures import Enclosed, enclosed_multiple, enclosed_sum, known
+from hardmax.models._arithmetic.enclosures import (
+    Enclosed,
+    add_enclosed,
+    mark_overflow,
+    scale_enclosed,
+)
 from hardmax.models._arithmetic.form_bundles import (
     FormBundle,
     ReluBundle,
     bundle_groups,
-    coinciding_forms,
+    find_coinciding_forms,
 )
 from hardmax.models._arithmetic.form_scores import enclosed_scores
 from hardmax.models._arithmetic.layers import ENCLOSED, evaluate
@@ -28,19 +33,19 @@ from hardmax.typing import BoolArray, FloatArray, IntArray
 
 _LARGEST_LOG_ERROR = 0.25
 _LARGEST_WEIGHT_ERROR = 2.0**-20
-"""How far weights may be moved by the proven error of the scores before intervals take over.
+"""The largest proven error of soft weights at which interval arithmetic is not needed.
 
-The bound is pessimistic: where it is 1e-6, the weights are right to 1e-13 or so.
+The bound is pessimistic: where it is 1e-6, the weights are accurate to about 1e-13.
 """
 
 
-class Pass(NamedTuple):
-    """What came out for a batch.
+class FloatPassResult(NamedTuple):
+    """The outputs and winners of a batch.
 
     Attributes:
         output: The output with radii, shape `(n_points, dim_out)`.
         winners: Index of the first winner in each group, shape `(n_points, n_groups)`.
-        is_open: Whether something the question needs was not decided, shape `(n_points,)`.
+        is_open: Whether a required decision is open, shape `(n_points,)`.
         has_ties: Whether different forms are known to tie exactly, shape `(n_points,)`.
     """
 
@@ -50,25 +55,25 @@ class Pass(NamedTuple):
     has_ties: BoolArray
 
 
-class _Marks(NamedTuple):
-    """What a layer fills in place: its part of the winners, and the marks of the points."""
+class _LayerMarks(NamedTuple):
+    """Arrays that a layer fills in place: its part of the winners, and the marks of the points."""
 
     names: IntArray
     is_open: BoolArray
     has_ties: BoolArray
 
-    def open(self, undecided: BoolArray) -> None:
+    def mark_open(self, undecided: BoolArray) -> None:
         np.logical_or(self.is_open, undecided.any(axis=1), out=self.is_open)
 
-    def tie(self, tied: BoolArray) -> None:
+    def mark_tied(self, tied: BoolArray) -> None:
         np.logical_or(self.has_ties, tied.any(axis=1), out=self.has_ties)
 
 
 @dataclass(frozen=True, eq=False)
 class PreparedLayer:
-    """The groups of a layer, bundled.
+    """The groups of a layer in bundles.
 
-    `only_rectifies` says that entry i of the blocks is the ReLU of entry i of the query.
+    If `only_rectifies` is true, entry i of the blocks is the ReLU of entry i of the query.
     """
 
     bundles: list[ReluBundle | FormBundle]
@@ -76,58 +81,58 @@ class PreparedLayer:
     only_rectifies: bool
 
 
-def prepared(network: ArgmaxNetwork) -> list[PreparedLayer]:
-    """Prepare the layers of a network, once in its life."""
-    known: list[PreparedLayer] | None = network.kept.get("prepared")
-    if known is None:
+def prepare_layers(network: ArgmaxNetwork) -> list[PreparedLayer]:
+    """Prepare the layers of a network; the result is cached."""
+    cached: list[PreparedLayer] | None = network.kept.get("prepared")
+    if cached is None:
         probe = np.random.default_rng(0).normal(size=(1, network.dim_in))
         layers = []
         for i, layer in enumerate(network.layers):
-            # The first layer sees only the image of the embedding, where more forms coincide.
+            # The first layer only sees the image of the embedding, where more forms may coincide.
             stream = Enclosed.exactly(probe)
             if i == 0:
-                stream = ENCLOSED.mapped(network.embedding, stream)
+                stream = ENCLOSED.apply_affine(network.embedding, stream)
             layers.append(_prepare_layer(layer, stream, network.embedding if i == 0 else None))
             probe = np.random.default_rng(i + 1).normal(size=(1, layer.dim_out))
-        known = network.kept["prepared"] = layers
-    return known
+        cached = network.kept["prepared"] = layers
+    return cached
 
 
-def float_pass(
+def run_float_pass(
     network: ArgmaxNetwork,
     points: FloatArray,
     taus: list[float] | None,
     *,
     named: bool,
     chart: AffineMap | None = None,
-) -> Pass:
+) -> FloatPassResult:
     """Evaluate a batch.
 
     Args:
         network: The network.
         points: Shape `(n_points, dim_in)`, finite.
-        taus: A temperature for the tables of each layer, or None for the hard network.
-        named: Whether every group must be decided, or only what the output needs.
-        chart: If given, the points are coordinates, and this map gives the inputs.
+        taus: A temperature for the heads of each layer, or None for the hard network.
+        named: Whether all groups must be decided, not only those that the output requires.
+        chart: If given, the points are coordinates, and this map takes them to inputs.
     """
-    ready = prepared(network)
+    ready = prepare_layers(network)
     is_open, has_ties = np.zeros((2, len(points)), dtype=bool)
     winners = np.zeros((len(points), network.n_groups), dtype=np.int64)
 
     def contribute(place: Place, query: Enclosed) -> Enclosed:
-        marks = _Marks(winners[:, place.groups], is_open, has_ties)
+        marks = _LayerMarks(winners[:, place.groups], is_open, has_ties)
         prepared_layer = ready[place.depth]
         if prepared_layer.only_rectifies:
             if named:
-                _name_units(query, marks.names, marks)
-            return _rectified(query)
+                _decide_units(query, marks.names, marks)
+            return _rectify(query)
         tau = taus[place.depth] if taus is not None else 0.0
-        return _contributions(place.layer, prepared_layer, query, tau, named, marks)
+        return _contribute(place.layer, prepared_layer, query, tau, named, marks)
 
     output = evaluate(network, Enclosed.exactly(points), ENCLOSED, contribute, chart)
     if not named:
         is_open |= ~np.isfinite(output.radii).all(axis=1)
-    return Pass(output, winners, is_open, has_ties)
+    return FloatPassResult(output, winners, is_open, has_ties)
 
 
 def _prepare_layer(
@@ -137,8 +142,8 @@ def _prepare_layer(
         stream = chart_forms(AffineMap.identity(layer.dim_in) if embedding is None else embedding)
         return layer_scores(layer, stream).rows
 
-    scores = enclosed_scores(layer, ENCLOSED.mapped(layer.query, probe))
-    copies = coinciding_forms(layer, scores, exact_rows)
+    scores = enclosed_scores(layer, ENCLOSED.apply_affine(layer.query, probe))
+    copies = find_coinciding_forms(layer, scores, exact_rows)
     width = layer.values.shape[1]
     covered = np.add.outer(layer.slots, np.arange(width)).ravel()
     bundles = bundle_groups(layer, copies)
@@ -152,54 +157,54 @@ def _prepare_layer(
     )
 
 
-def _contributions(
+def _contribute(
     layer: ArgmaxLayer,
     ready: PreparedLayer,
     query: Enclosed,
     tau: float,
     named: bool,
-    marks: _Marks,
+    marks: _LayerMarks,
 ) -> Enclosed:
-    """What the groups of a layer contribute; the marks are filled in place."""
+    """Return the contributions of the groups of a layer; the marks are filled in place."""
     shape = len(query.values), layer.output.dim_in
     blocks = Enclosed(np.zeros(shape), np.zeros(shape))
     for bundle in ready.bundles:
         if isinstance(bundle, ReluBundle):
             q = Enclosed(query.values[:, bundle.columns], query.radii[:, bundle.columns])
-            part = _rectified(q)
+            part = _rectify(q)
             if named:
                 units = np.empty(q.values.shape, dtype=np.int64)
-                _name_units(q, units, marks)
+                _decide_units(q, units, marks)
                 marks.names[:, bundle.groups] = units
         else:
-            scores = _bundle_scores(bundle, query)
+            scores = _score_bundle(bundle, query)
             if bundle.is_table and tau > 0.0:
-                part = _softened(bundle, scores, tau, marks)
+                part = _soften_bundle(bundle, scores, tau, marks)
             else:
-                part = _decided(bundle, scores, named, marks)
+                part = _decide_bundle(bundle, scores, named, marks)
         _add_blocks(layer.slots[bundle.groups], ready.n_largest_overlap, part, blocks)
     if ready.n_largest_overlap == 1:
         return blocks
     with np.errstate(over="ignore", invalid="ignore"):
-        return known(blocks.values, blocks.radii * RAISE)
+        return mark_overflow(blocks.values, blocks.radii * RAISE)
 
 
-def _name_units(q: Enclosed, names: IntArray, marks: _Marks) -> None:
+def _decide_units(q: Enclosed, names: IntArray, marks: _LayerMarks) -> None:
     names[:] = q.values > 0.0
-    # Beyond its radius the sign is known; a zero radius at 0 is an exact zero.
+    # The sign is known if the value exceeds its radius; a value 0 with radius 0 is an exact zero.
     unclear = np.abs(q.values) <= q.radii
     if unclear.any():
-        marks.open(unclear & (q.radii > 0.0))
-        marks.tie(unclear & (q.radii == 0.0))
+        marks.mark_open(unclear & (q.radii > 0.0))
+        marks.mark_tied(unclear & (q.radii == 0.0))
 
 
-def _rectified(q: Enclosed) -> Enclosed:
-    """The ReLU of enclosed numbers: exactly 0 where they are surely not positive."""
+def _rectify(q: Enclosed) -> Enclosed:
+    """Return the ReLU of enclosed numbers: exactly 0 where they are certainly negative."""
     return Enclosed(np.maximum(q.values, 0.0), np.where(q.values < -q.radii, 0.0, q.radii))
 
 
-def _bundle_scores(bundle: FormBundle, query: Enclosed) -> Enclosed:
-    """The scores of a bundle, shape `(n_points, n, k)`."""
+def _score_bundle(bundle: FormBundle, query: Enclosed) -> Enclosed:
+    """Return the scores of a bundle, shape `(n_points, n, k)`."""
     columns = bundle.columns
     if len(columns) < query.values.shape[1]:
         query = Enclosed(query.values[:, columns], query.radii[:, columns])
@@ -207,61 +212,63 @@ def _bundle_scores(bundle: FormBundle, query: Enclosed) -> Enclosed:
     return Enclosed(*(part.reshape(len(part), *bundle.first.shape) for part in scores))
 
 
-def _decided(bundle: FormBundle, scores: Enclosed, named: bool, marks: _Marks) -> Enclosed:
-    """What hard groups contribute, `(n_points, n, width)`; undecided rows are marked open."""
+def _decide_bundle(
+    bundle: FormBundle, scores: Enclosed, named: bool, marks: _LayerMarks
+) -> Enclosed:
+    """Return the contributions of hard groups, `(n_points, n, width)`; mark undecided rows."""
     values, radii = scores
-    # What overflows has no finite radius, and stays open.
+    # A score that overflows has an infinite radius, so its group stays open.
     with np.errstate(over="ignore", invalid="ignore"):
         candidates = values + radii >= (values - radii).max(axis=2, keepdims=True)
     n_candidates = candidates.sum(axis=2)
     spread = np.where(candidates, radii, 0.0).max(axis=2)
-    # Several candidates of radius 0 are exactly tied.
+    # Candidates of radius 0 are exactly tied.
     settled = np.isfinite(radii).all(axis=2) & ((n_candidates == 1) | (spread == 0.0))
     winner = candidates.argmax(axis=2)
     each = np.arange(len(bundle.groups))
     marks.names[:, bundle.groups] = bundle.first[each, winner]
     tied = (n_candidates > 1) & settled
-    marks.tie(tied)
+    marks.mark_tied(tied)
     if bundle.is_maximum:
         if named:
-            marks.open(~settled)
+            marks.mark_open(~settled)
         return Enclosed(values.max(axis=2)[:, :, None], spread[:, :, None])
-    marks.open(~settled)
+    marks.mark_open(~settled)
     parts = Enclosed(bundle.values.values[each, winner], bundle.values.radii[each, winner])
     if not bundle.is_table:
-        parts = _with_gains(bundle, scores, winner, parts)
+        parts = _add_gains(bundle, scores, winner, parts)
     for h in np.flatnonzero(tied.any(axis=0)):
-        # Tied scores are all 0 here, so only the values count.
+        # All tied scores are 0 here, so only the values count.
         rows = np.flatnonzero(tied[:, h])
         weights = candidates[rows, h] * bundle.copies[h]
-        mixed = _mixed(weights / weights.sum(axis=1, keepdims=True), bundle, int(h), 0.0)
+        mixed = _mix_values(weights / weights.sum(axis=1, keepdims=True), bundle, int(h), 0.0)
         parts.values[rows, h], parts.radii[rows, h] = mixed
     return parts
 
 
-def _with_gains(
-    bundle: FormBundle, scores: Enclosed, winner: IntArray, parts: Enclosed
-) -> Enclosed:
+def _add_gains(bundle: FormBundle, scores: Enclosed, winner: IntArray, parts: Enclosed) -> Enclosed:
     """Add the winning scores times their gains to the first column."""
     each = np.arange(len(bundle.groups))
     gains = bundle.gains[each, winner]
     kept = winner[:, :, None]
     values = np.take_along_axis(scores.values, kept, axis=2)[:, :, 0]
     radii = np.take_along_axis(scores.radii, kept, axis=2)[:, :, 0]
-    passed = enclosed_multiple(gains, Enclosed(values, radii))
-    head = enclosed_sum(passed, Enclosed(parts.values[:, :, 0], parts.radii[:, :, 0]))
+    passed = scale_enclosed(gains, Enclosed(values, radii))
+    head = add_enclosed(passed, Enclosed(parts.values[:, :, 0], parts.radii[:, :, 0]))
     values_all, radii_all = parts.values.copy(), parts.radii.copy()
     values_all[:, :, 0], radii_all[:, :, 0] = head
     return Enclosed(values_all, radii_all)
 
 
-def _softened(bundle: FormBundle, scores: Enclosed, tau: float, marks: _Marks) -> Enclosed:
-    r"""What soft heads contribute; rows whose weights floats cannot tell are marked open.
+def _soften_bundle(
+    bundle: FormBundle, scores: Enclosed, tau: float, marks: _LayerMarks
+) -> Enclosed:
+    r"""Return the contributions of soft heads; mark rows whose weights floats cannot determine.
 
     If logarithms of weights are off by at most $\delta \le 1/4$, then weights $p_j$ are off by
     at most $3 \delta p_j$, and $z = \sum_j p_j v_j$ by $3 \delta \sum_j p_j |v_j - z|$, because
     the errors of the weights sum to 0. A mean deviation is at most half the range of the values,
-    and at most $2(1 - p_j)$ times it for every $j$.
+    and at most $2(1 - p_j)$ times the range for every $j$.
     """
     values, radii = scores
     top = values.argmax(axis=2)[:, :, None]
@@ -281,22 +288,25 @@ def _softened(bundle: FormBundle, scores: Enclosed, tau: float, marks: _Marks) -
     shared = np.minimum(2.0 * np.maximum(rest, 1.0 - weights.max(axis=2)), 0.5)
     with np.errstate(over="ignore", invalid="ignore"):
         moved = 3.0 * errors * shared
-    marks.open(~((errors <= _LARGEST_LOG_ERROR) & (moved <= _LARGEST_WEIGHT_ERROR)))
-    parts = [_mixed(weights[:, h], bundle, h, moved[:, h, None]) for h in range(n_heads)]
+    marks.mark_open(~((errors <= _LARGEST_LOG_ERROR) & (moved <= _LARGEST_WEIGHT_ERROR)))
+    parts = [_mix_values(weights[:, h], bundle, h, moved[:, h, None]) for h in range(n_heads)]
     return Enclosed(*(np.stack(part, axis=1) for part in zip(*parts, strict=True)))
 
 
-def _mixed(
+def _mix_values(
     weights: FloatArray, bundle: FormBundle, head: int, moved: FloatArray | float
 ) -> Enclosed:
-    """Mix the values of one head with weights `(n, k)`; `moved` times their range is an error."""
+    """Return the mean of one head's values with weights `(n, k)`.
+
+    The error of the weights adds `moved` times the range of the values to the radius.
+    """
     values, radii = bundle.values.values[head], bundle.values.radii[head]
     with np.errstate(over="ignore", invalid="ignore", under="ignore"):
         mixed = weights @ values
         roundings = 4 * rounding_factor(len(values) + 8) * (weights @ np.abs(values))
         moves = moved * np.ptp(values, axis=0)
         total = roundings + moves + 2.0 * (weights @ radii) + UNDERFLOW_ALLOWANCE
-    return known(mixed, total)
+    return mark_overflow(mixed, total)
 
 
 def _add_blocks(slots: IntArray, n_largest_overlap: int, part: Enclosed, blocks: Enclosed) -> None:

@@ -1,8 +1,8 @@
-r"""A layer prepared for batches: its groups sorted into bundles that one array operation serves.
+r"""The groups of a layer in bundles, each of which is evaluated by one array operation.
 
-ReLU units are one bundle; other groups share a bundle when they read the same columns of the query
-and have equally many forms. Forms of a group that are equal as functions of the layer's input tie
-everywhere: they are merged into one, whose contribution is the mean.
+ReLU units form one bundle; other groups share a bundle if they read the same columns of the query
+and have the same number of forms. Forms of a group that are equal as functions of the layer's input
+tie everywhere: they are merged into one form, whose contribution is their mean.
 """
 
 from collections import defaultdict
@@ -20,16 +20,16 @@ from hardmax.models.argmax import ArgmaxLayer
 from hardmax.typing import BoolArray, FloatArray, IntArray
 
 Copies = dict[int, list[int]]
-"""From the first of several coinciding forms to all of them."""
+"""Maps the first of several coinciding forms to the list of all of them."""
 
 
 @dataclass(frozen=True, eq=False)
 class ReluBundle:
-    """Groups of the forms 0 and $q_i$, of which the winner is passed on.
+    """Groups of the forms 0 and $q_i$ that contribute the larger one.
 
     Attributes:
-        groups: Which groups of the layer, shape `(n,)`.
-        columns: The $i$ of each, shape `(n,)`.
+        groups: The indices of the groups in the layer, shape `(n,)`.
+        columns: The $i$ of each group, shape `(n,)`.
     """
 
     groups: IntArray
@@ -41,15 +41,16 @@ class FormBundle:
     r"""Groups of $k$ distinct forms each, on the same columns of the query.
 
     Attributes:
-        groups: Which groups of the layer, shape `(n,)`.
-        columns: The columns of the query the forms read.
-        scores: The map from those columns to the scores, `n * k` of them.
+        groups: The indices of the groups in the layer, shape `(n,)`.
+        columns: The columns of the query that the forms read.
+        scores: The map from those columns to the `n * k` scores.
         first: The index within its group of the first copy of each form, shape `(n, k)`.
-        copies: How many forms of the layer each stands for, shape `(n, k)`.
-        gains: What a form passes on of its score, shape `(n, k)`.
-        values: What it adds, the mean over its copies, `(n, k, width)` values with radii.
-        is_table: Whether every group contributes constants: heads.
-        is_maximum: Whether every group contributes its largest score: units.
+        copies: The number of forms of the layer that each form represents, shape `(n, k)`.
+        gains: The factor by which a winning form's score is contributed, shape `(n, k)`.
+        values: The constants that a winning form contributes, averaged over its copies: values
+            with radii, shape `(n, k, width)`.
+        is_table: Whether every group contributes constants, as heads do.
+        is_maximum: Whether every group contributes its largest score, as units do.
     """
 
     groups: IntArray
@@ -68,10 +69,10 @@ def bundle_groups(layer: ArgmaxLayer, copies: Copies) -> list[ReluBundle | FormB
 
     Args:
         layer: The layer.
-        copies: The coinciding forms of the layer, as `coinciding_forms` finds them.
+        copies: The coinciding forms of the layer, as returned by `find_coinciding_forms`.
     """
     starts = layer.starts.tolist()
-    is_relu, columns_read = _relu_groups(layer)
+    is_relu, columns_read = _find_relu_groups(layer)
     bundles: list[ReluBundle | FormBundle] = []
     if is_relu.any():
         bundles.append(ReluBundle(np.flatnonzero(is_relu), columns_read[is_relu]))
@@ -86,22 +87,23 @@ def bundle_groups(layer: ArgmaxLayer, copies: Copies) -> list[ReluBundle | FormB
         shared[columns.tobytes(), len(forms), *kind].append((g, forms))
     for (columns_key, *_), members in shared.items():
         columns = np.frombuffer(columns_key, dtype=np.int64)
-        bundles.append(_bundle(layer, copies, members, columns))
+        bundles.append(_build_bundle(layer, copies, members, columns))
     return bundles
 
 
-def coinciding_forms(
+def find_coinciding_forms(
     layer: ArgmaxLayer, probe: Enclosed, exact_rows: Callable[[], list[list[fmpz]]]
 ) -> Copies:
     """Find the forms of each group with equal gains that are equal as functions of the input.
 
     Args:
         layer: The layer.
-        probe: The scores at any one point, shape `(1, n_forms)`: forms that differ there differ.
-        exact_rows: Returns the exact forms; called only where the probe cannot tell.
+        probe: The scores at any one point, shape `(1, n_forms)`. Forms with different scores there
+            are different.
+        exact_rows: Returns the exact forms; called only if the probe does not separate all forms.
     """
     copies: Copies = {}
-    doubtful = _close_groups(layer, probe)
+    doubtful = _find_close_groups(layer, probe)
     rows = exact_rows() if doubtful else []
     for g in doubtful:
         members: dict[tuple[float, ...], list[int]] = defaultdict(list)
@@ -111,10 +113,10 @@ def coinciding_forms(
     return copies
 
 
-def _close_groups(layer: ArgmaxLayer, probe: Enclosed) -> list[int]:
-    """The groups with forms of equal gain that a probe may not tell apart."""
+def _find_close_groups(layer: ArgmaxLayer, probe: Enclosed) -> list[int]:
+    """Return the groups with forms of equal gain that a probe may not separate."""
     values, radii = probe.values[0], probe.radii[0]
-    # What overflows is above nothing: its group stays doubtful.
+    # A score that overflows is separated from no other, so its group stays doubtful.
     with np.errstate(over="ignore", invalid="ignore"):
         low, high = values - radii, values + radii
     sizes = np.diff(layer.starts)
@@ -131,8 +133,8 @@ def _close_groups(layer: ArgmaxLayer, probe: Enclosed) -> list[int]:
     return sorted(found)
 
 
-def _relu_groups(layer: ArgmaxLayer) -> tuple[BoolArray, IntArray]:
-    """Which groups are the forms 0 and $q_i$, of which the winner is passed on, and the $i$."""
+def _find_relu_groups(layer: ArgmaxLayer) -> tuple[BoolArray, IntArray]:
+    """Return the mask of the groups that compute the ReLU of some $q_i$, and the $i$ of each."""
     first, size = layer.starts[:-1], np.diff(layer.starts)
     second = np.minimum(first + 1, len(layer.offsets) - 1)
     nonzero = layer.slopes != 0.0
@@ -152,7 +154,7 @@ def _relu_groups(layer: ArgmaxLayer) -> tuple[BoolArray, IntArray]:
     return is_relu, place
 
 
-def _bundle(
+def _build_bundle(
     layer: ArgmaxLayer,
     copies: Copies,
     members: list[tuple[int, list[int]]],
@@ -164,10 +166,10 @@ def _bundle(
     gains, values = layer.gains[flat], Enclosed.exactly(layer.values[flat])
     for position, j in enumerate(flat):
         if j in copies:
-            mean = _mean(layer.values[copies[j]])
+            mean = _enclose_mean(layer.values[copies[j]])
             values.values[position], values.radii[position] = mean
     group_starts = layer.starts[[g for g, _ in members]]
-    slopes = np.vstack([_slopes_on(layer, g, forms, columns) for g, forms in members])
+    slopes = np.vstack([_select_slopes(layer, g, forms, columns) for g, forms in members])
     return FormBundle(
         np.array([g for g, _ in members]),
         columns,
@@ -181,8 +183,10 @@ def _bundle(
     )
 
 
-def _slopes_on(layer: ArgmaxLayer, group: int, forms: list[int], columns: IntArray) -> FloatArray:
-    """The slopes of forms of a group on the named entries of the query."""
+def _select_slopes(
+    layer: ArgmaxLayer, group: int, forms: list[int], columns: IntArray
+) -> FloatArray:
+    """Return the slopes of some forms of a group on the given entries of the query."""
     if layer.reads is not None:
         reads = layer.reads[group]
         order = np.argsort(reads)
@@ -190,8 +194,8 @@ def _slopes_on(layer: ArgmaxLayer, group: int, forms: list[int], columns: IntArr
     return layer.slopes[forms][:, columns]
 
 
-def _mean(rows: FloatArray) -> Enclosed:
-    """The mean of some rows, rounded once, with what the rounding took."""
+def _enclose_mean(rows: FloatArray) -> Enclosed:
+    """Return the mean of some rows, rounded once, with a bound on the rounding error."""
     exact = [sum(map(Fraction, column), Fraction(0)) / len(rows) for column in rows.T.tolist()]
     values = nearest_floats(np.array(exact, dtype=object))
     wrong = [Fraction(v) != e for v, e in zip(values.tolist(), exact, strict=True)]

@@ -1,4 +1,4 @@
-"""The scores of a layer in floats, without ever writing its slopes as one large matrix."""
+"""The scores of a layer in floats, computed without expanding its slopes to one large matrix."""
 
 import numpy as np
 
@@ -25,7 +25,7 @@ def plain_scores(layer: ArgmaxLayer, query: FloatArray) -> FloatArray:
         [[0.0, 3.0, 0.0, -2.0]]
     """
     if layer.copies is not None:
-        return _copied(query, layer.copies)
+        return _copy_columns(query, layer.copies)
     scores = np.empty((len(query), len(layer.offsets)))
     for block in layer.form_blocks:
         scores[:, block.forms] = query[:, block.columns] @ block.slopes.T + block.offsets
@@ -38,10 +38,10 @@ def enclosed_scores(layer: ArgmaxLayer, query: Enclosed, *, n_linear: int = 0) -
     Args:
         layer: The layer.
         query: Arrays of shape `(n, p)`.
-        n_linear: For how many of the first rows to leave the offsets out.
+        n_linear: The number of leading rows for which the offsets are omitted.
     """
     if layer.copies is not None:
-        return Enclosed(*(_copied(part, layer.copies) for part in query))
+        return Enclosed(*(_copy_columns(part, layer.copies) for part in query))
     if layer.reads is None:
         return layer.form_blocks[0].enclosed(query, n_linear=n_linear)
     shape = len(query.values), len(layer.offsets)
@@ -53,7 +53,7 @@ def enclosed_scores(layer: ArgmaxLayer, query: Enclosed, *, n_linear: int = 0) -
     return scores
 
 
-def _copied(part: FloatArray, columns: IntArray) -> FloatArray:
+def _copy_columns(part: FloatArray, columns: IntArray) -> FloatArray:
     copied = part[:, columns]
     copied[:, columns < 0] = 0.0
     return copied

@@ -1,8 +1,8 @@
-r"""One step through a layer, and the way through a network, for any kind of number.
+r"""Evaluation of a layer and of a network, generic in the kind of number.
 
-A layer is $z \mapsto [z +]\; y(z W_q + b_q)\, W_y + b_y$ (see `ArgmaxLayer`), whatever $z$ is:
-floats, floats with radii, limbs, balls, integers, or affine forms. What the groups contribute to
-$y$, and what is noted on the way, is the business of each pass; the rest is written here once.
+A layer is $z \mapsto [z +]\; y(z W_q + b_q)\, W_y + b_y$ (see `ArgmaxLayer`). The entries of $z$
+may be floats, floats with radii, limbs, balls, integers, or affine forms. Each pass computes the
+contributions of the groups to $y$ itself, and records what it needs; this module does the rest.
 """
 
 from collections.abc import Callable
@@ -12,7 +12,7 @@ from typing import Generic, TypeVar
 
 import numpy as np
 
-from hardmax.models._arithmetic.enclosures import Enclosed, enclosed_sum
+from hardmax.models._arithmetic.enclosures import Enclosed, add_enclosed
 from hardmax.models.argmax import AffineMap, ArgmaxLayer, ArgmaxNetwork, Place
 from hardmax.typing import FloatArray
 
@@ -20,45 +20,45 @@ Vectors = TypeVar("Vectors")
 
 
 @dataclass(frozen=True)
-class Numbers(Generic[Vectors]):
-    """How to compute with vectors of one kind of number.
+class VectorBackend(Generic[Vectors]):
+    """The arithmetic of vectors of one kind of number.
 
     Attributes:
         apply: Applies an affine map that is not the identity.
-        add: Adds what a layer makes of a stream, second, to that stream.
+        add: Adds the result of a layer (second argument) to its input stream (first argument).
     """
 
     apply: Callable[[AffineMap, Vectors], Vectors]
     add: Callable[[Vectors, Vectors], Vectors]
 
-    def mapped(self, affine: AffineMap, vectors: Vectors) -> Vectors:
-        """Apply an affine map; the identity costs nothing."""
+    def apply_affine(self, affine: AffineMap, vectors: Vectors) -> Vectors:
+        """Apply an affine map; the identity returns its argument."""
         return vectors if affine.is_identity else self.apply(affine, vectors)
 
 
-def _on_floats(affine: AffineMap, vectors: FloatArray) -> FloatArray:
+def _apply_to_floats(affine: AffineMap, vectors: FloatArray) -> FloatArray:
     return np.asarray(vectors @ affine.weight + affine.bias)
 
 
-def _on_enclosed(affine: AffineMap, vectors: Enclosed) -> Enclosed:
+def _apply_to_enclosed(affine: AffineMap, vectors: Enclosed) -> Enclosed:
     return vectors if affine.enclosed is None else affine.enclosed(vectors)
 
 
-FLOATS: Numbers[FloatArray] = Numbers(_on_floats, add)
+FLOATS: VectorBackend[FloatArray] = VectorBackend(_apply_to_floats, add)
 """Float64, rounded: a vector `(width,)` or a batch `(n, width)`."""
 
-ENCLOSED: Numbers[Enclosed] = Numbers(_on_enclosed, enclosed_sum)
+ENCLOSED: VectorBackend[Enclosed] = VectorBackend(_apply_to_enclosed, add_enclosed)
 """Float64 with a radius for each entry, in batches."""
 
 
 Contribute = Callable[[Place, Vectors], Vectors]
-r"""From a layer and its query $q$ to the blocks $y$ that its groups fill."""
+r"""Takes a layer and its query $q$, and returns the blocks $y$ that the groups fill."""
 
 
 def advance(
-    place: Place, stream: Vectors, numbers: Numbers[Vectors], contribute: Contribute[Vectors]
+    place: Place, stream: Vectors, backend: VectorBackend[Vectors], contribute: Contribute[Vectors]
 ) -> Vectors:
-    """Take a stream through one layer.
+    """Apply one layer to a stream.
 
     Examples:
         The ReLU of two floats, added to them:
@@ -70,58 +70,61 @@ def advance(
         >>> advance(place, np.array([3.0, -2.0]), FLOATS, lambda _, query: np.maximum(query, 0.0))
         array([ 6., -2.])
     """
-    blocks = contribute(place, numbers.mapped(place.layer.query, stream))
-    return passed_on(place.layer, stream, blocks, numbers)
+    blocks = contribute(place, backend.apply_affine(place.layer.query, stream))
+    return finish_layer(place.layer, stream, blocks, backend)
 
 
-def passed_on(
-    layer: ArgmaxLayer, stream: Vectors, blocks: Vectors, numbers: Numbers[Vectors]
+def finish_layer(
+    layer: ArgmaxLayer, stream: Vectors, blocks: Vectors, backend: VectorBackend[Vectors]
 ) -> Vectors:
-    """The second half of `advance`: from what the groups contributed to the next stream."""
-    result = numbers.mapped(layer.output, blocks)
-    return numbers.add(stream, result) if layer.residual else result
+    """Do the second half of `advance`: return the next stream from the groups' contributions."""
+    result = backend.apply_affine(layer.output, blocks)
+    return backend.add(stream, result) if layer.residual else result
 
 
 def evaluate(
     network: ArgmaxNetwork,
     points: Vectors,
-    numbers: Numbers[Vectors],
+    backend: VectorBackend[Vectors],
     contribute: Contribute[Vectors],
     chart: AffineMap | None = None,
 ) -> Vectors:
-    """Take points through a network; return the outputs.
+    """Evaluate a network.
 
     Args:
         network: The network.
-        points: What goes in.
-        numbers: How to compute with it.
-        contribute: What the groups of each layer contribute.
-        chart: If given, the points are coordinates, and this map gives the inputs.
+        points: The inputs.
+        backend: The arithmetic.
+        contribute: Computes the contributions of the groups of each layer.
+        chart: If given, the points are coordinates, and this map takes them to inputs.
     """
-    stream = _embedded(network, points, numbers, chart)
+    stream = _embed(network, points, backend, chart)
     for place in network.places:
-        stream = advance(place, stream, numbers, contribute)
-    return numbers.mapped(network.readout, stream)
+        stream = advance(place, stream, backend, contribute)
+    return backend.apply_affine(network.readout, stream)
 
 
 def decide(
     network: ArgmaxNetwork,
     points: Vectors,
-    numbers: Numbers[Vectors],
+    backend: VectorBackend[Vectors],
     contribute: Contribute[Vectors],
     chart: AffineMap | None = None,
 ) -> None:
-    """Take points through a network until the last group has contributed, and no further."""
-    stream = _embedded(network, points, numbers, chart)
+    """Evaluate a network up to the contributions of its last layer, and discard the result."""
+    stream = _embed(network, points, backend, chart)
     for place in network.places:
         if place.depth + 1 < len(network.layers):
-            stream = advance(place, stream, numbers, contribute)
+            stream = advance(place, stream, backend, contribute)
         else:
-            contribute(place, numbers.mapped(place.layer.query, stream))
+            contribute(place, backend.apply_affine(place.layer.query, stream))
 
 
-def _embedded(
-    network: ArgmaxNetwork, points: Vectors, numbers: Numbers[Vectors], chart: AffineMap | None
+def _embed(
+    network: ArgmaxNetwork,
+    points: Vectors,
+    backend: VectorBackend[Vectors],
+    chart: AffineMap | None,
 ) -> Vectors:
-    stream = points if chart is None else numbers.mapped(chart, points)
-    return numbers.mapped(network.embedding, stream)
+    stream = points if chart is None else backend.apply_affine(chart, points)
+    return backend.apply_affine(network.embedding, stream)

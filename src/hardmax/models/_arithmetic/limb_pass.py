@@ -1,8 +1,9 @@
-"""A batch through a network in several times float64: what one float64 leaves open when deep.
+"""Evaluation of a batch in multiples of float64 precision, for networks too deep for one float64.
 
-The radii of `float_pass` grow with every layer, by a factor of about 4 at width 64, whatever the
-true errors do; after some 20 layers they say nothing. With more limbs they start that much lower.
-Numbers short enough to fit have radius 0, so that this pass also sees their exact ties.
+The radii of `run_float_pass` grow by a factor of about 4 per layer at width 64, even if the true
+errors do not; after about 20 layers they are useless. With more limbs, the radii start
+correspondingly lower. Numbers short enough to fit have radius 0, so this pass also detects their
+exact ties.
 """
 
 from functools import partial
@@ -21,30 +22,30 @@ from hardmax.exact.limbs import (
 )
 from hardmax.exact.rounding import RAISE, TINY
 from hardmax.models._arithmetic.enclosures import EnclosedMap
-from hardmax.models._arithmetic.float_pass import PreparedLayer, prepared
+from hardmax.models._arithmetic.float_pass import PreparedLayer, prepare_layers
 from hardmax.models._arithmetic.form_bundles import FormBundle, ReluBundle
-from hardmax.models._arithmetic.layers import Numbers, decide
-from hardmax.models._arithmetic.normed_maps import is_rectified, normed_map
+from hardmax.models._arithmetic.layers import VectorBackend, decide
+from hardmax.models._arithmetic.normed_maps import cached_normed_map, is_relu_network
 from hardmax.models.argmax import AffineMap, ArgmaxLayer, ArgmaxNetwork, Place
 from hardmax.typing import BoolArray, FloatArray, IntArray
 
 _MOST_WEIGHTS = 1 << 23
-"""A weight is kept in several limbs; networks with more weights are left to integers."""
+"""Every weight is stored in several limbs; larger networks are evaluated in integers instead."""
 
 _CLOSE_BITS = 40
 
 _maps: "WeakKeyDictionary[EnclosedMap, dict[LimbFormat, LimbMap]]" = WeakKeyDictionary()
 
 
-class Winners(NamedTuple):
-    """Who wins for a batch.
+class LimbPassResult(NamedTuple):
+    """The winners for a batch.
 
     Attributes:
         first: Index of the first winner in each group, shape `(n_points, n_groups)`.
-        n_tied: How many forms of each group win, shape `(n_points, n_groups)`.
-        is_open: Whether a group was not decided, shape `(n_points,)`; the rest then is a guess.
-        is_close: Whether one was not decided although its radius is small, shape `(n_points,)`:
-            there is a tie, or nearly so, and more limbs will hardly help.
+        n_tied: The number of winning forms in each group, shape `(n_points, n_groups)`.
+        is_open: Whether a group is undecided, shape `(n_points,)`; the winners are then a guess.
+        is_close: Whether a group is undecided although its radius is small, shape `(n_points,)`:
+            there is a tie or a near-tie, and more limbs are unlikely to help.
     """
 
     first: IntArray
@@ -53,30 +54,30 @@ class Winners(NamedTuple):
     is_close: BoolArray
 
 
-def fits_limbs(network: ArgmaxNetwork) -> bool:
-    """Whether `limb_pass` can be applied: groups pass their maximum on, or constants."""
-    return _n_weights(network) <= _MOST_WEIGHTS and all(
+def is_limb_compatible(network: ArgmaxNetwork) -> bool:
+    """Whether `run_limb_pass` applies: all groups contribute their maximum or constants."""
+    return _count_weights(network) <= _MOST_WEIGHTS and all(
         layer.n_largest_overlap == 1
         and all(
             isinstance(bundle, ReluBundle) or bundle.is_maximum or bundle.is_table
             for bundle in layer.bundles
         )
-        for layer in prepared(network)
+        for layer in prepare_layers(network)
     )
 
 
-def limb_pass(
+def run_limb_pass(
     network: ArgmaxNetwork, points: FloatArray, n_limbs: int, chart: AffineMap | None = None
-) -> Winners:
-    """Find the winners at a batch of points, of a network that fits.
+) -> LimbPassResult:
+    """Find the winners at a batch of points.
 
     Args:
-        network: The network.
-        points: Shape `(n_points, dim_in)`, finite; of one order of magnitude at best.
-        n_limbs: How many limbs to compute with, from 2 to 32.
-        chart: If given, the points are coordinates, and this map gives the inputs.
+        network: The network, which must be compatible (see `is_limb_compatible`).
+        points: Shape `(n_points, dim_in)`, finite; preferably of one order of magnitude.
+        n_limbs: The number of limbs, from 2 to 32.
+        chart: If given, the points are coordinates, and this map takes them to inputs.
     """
-    ready = prepared(network)
+    ready = prepare_layers(network)
     widths = [points.shape[1], network.dim_in, *(layer.dim_in for layer in network.layers)]
     widths += [layer.query.dim_out for layer in network.layers]
     widths += [layer.output.dim_in for layer in network.layers]
@@ -84,69 +85,69 @@ def limb_pass(
     stream = split_into_limbs(form, [Term(points.copy())], np.zeros(points.shape))
     shape = len(points), network.n_groups
     marks = np.zeros((2, len(points)), dtype=np.bool_)
-    found = Winners(np.zeros(shape, dtype=np.int64), np.ones(shape, dtype=np.int64), *marks)
-    if is_rectified(network):
+    found = LimbPassResult(np.zeros(shape, dtype=np.int64), np.ones(shape, dtype=np.int64), *marks)
+    if is_relu_network(network):
         before = [m for m in (chart, network.embedding) if m is not None and not m.is_identity]
-        _name_rectified(form, network, before, stream, found)
+        _decide_relu_network(form, network, before, stream, found)
         return found
 
     def contribute(place: Place, query: Limbs) -> Limbs:
-        mine = Winners(found.first[:, place.groups], found.n_tied[:, place.groups], *marks)
-        return _contributions(form, place.layer, ready[place.depth], query, mine)
+        mine = LimbPassResult(found.first[:, place.groups], found.n_tied[:, place.groups], *marks)
+        return _contribute(form, place.layer, ready[place.depth], query, mine)
 
     def apply(affine: AffineMap, vectors: Limbs) -> Limbs:
-        return _mapped(form, affine.enclosed, vectors)
+        return _apply_map(form, affine.enclosed, vectors)
 
-    decide(network, stream, Numbers(apply, partial(_total, form)), contribute, chart)
+    decide(network, stream, VectorBackend(apply, partial(_add_limbs, form)), contribute, chart)
     return found
 
 
-def _name_rectified(
+def _decide_relu_network(
     form: LimbFormat,
     network: ArgmaxNetwork,
     before: list[AffineMap],
     stream: Limbs,
-    found: Winners,
+    found: LimbPassResult,
 ) -> None:
-    """Name the units of a ReLU network, with bounds on whole vectors as in `normed_pass`."""
-    errors = _norms(stream.radii)
+    """Decide the units of a ReLU network, with bounds on whole vectors as in `run_normed_pass`."""
+    errors = _bound_norms(stream.radii)
     for affine in before:
-        stream, errors = _with_norms(form, affine, stream, errors)
+        stream, errors = _apply_with_norms(form, affine, stream, errors)
     for _, layer, groups in network.places:
-        query, errors = _with_norms(form, layer.query, stream, errors)
-        stream = _rectified(query, found, groups)
+        query, errors = _apply_with_norms(form, layer.query, stream, errors)
+        stream = _rectify(query, found, groups)
 
 
-def _with_norms(
+def _apply_with_norms(
     form: LimbFormat, affine: AffineMap, stream: Limbs, errors: FloatArray
 ) -> tuple[Limbs, FloatArray]:
     """Apply a map; return the values with radii, and the norms of their errors."""
     if affine.enclosed is None:
         return stream._replace(radii=np.maximum(stream.radii, errors[:, np.newaxis])), errors
-    image = _mapped(form, affine.enclosed, stream._replace(radii=np.zeros_like(stream.radii)))
+    image = _apply_map(form, affine.enclosed, stream._replace(radii=np.zeros_like(stream.radii)))
     if not errors.any():
-        return image, _norms(image.radii)
-    normed = normed_map(affine)
+        return image, _bound_norms(image.radii)
+    normed = cached_normed_map(affine)
     with np.errstate(over="ignore", invalid="ignore", under="ignore"):
         least = np.where(errors > 0.0, TINY, 0.0)
         radii = image.radii + (errors[:, np.newaxis] * normed.omega * RAISE + least[:, np.newaxis])
-        errors = (normed.sigma * errors + _norms(image.radii)) * RAISE + least
-    # Infinity times 0, or less infinity, is nothing known.
-    return image._replace(radii=_known(radii)), _known(errors)
+        errors = (normed.sigma * errors + _bound_norms(image.radii)) * RAISE + least
+    # Infinity times 0, or infinity minus infinity, gives no bound.
+    return image._replace(radii=_replace_nan(radii)), _replace_nan(errors)
 
 
 @np.errstate(under="ignore")
-def _norms(radii: FloatArray) -> FloatArray:
-    """Bound the norms of vectors whose entries have these bounds."""
+def _bound_norms(radii: FloatArray) -> FloatArray:
+    """Bound the norms of vectors from bounds on their entries."""
     largest = radii.max(axis=1, initial=0.0)
     return np.asarray(largest * (np.sqrt(radii.shape[1]) * RAISE))
 
 
-def _known(bounds: FloatArray) -> FloatArray:
+def _replace_nan(bounds: FloatArray) -> FloatArray:
     return np.where(np.isnan(bounds), np.inf, bounds)
 
 
-def _n_weights(network: ArgmaxNetwork) -> int:
+def _count_weights(network: ArgmaxNetwork) -> int:
     maps = [network.embedding]
     for layer in network.layers:
         maps += [layer.query, layer.output]
@@ -154,7 +155,7 @@ def _n_weights(network: ArgmaxNetwork) -> int:
     return forms + sum(affine.weight.size for affine in maps if not affine.is_identity)
 
 
-def _mapped(form: LimbFormat, affine: EnclosedMap | None, stream: Limbs) -> Limbs:
+def _apply_map(form: LimbFormat, affine: EnclosedMap | None, stream: Limbs) -> Limbs:
     if affine is None:
         return stream
     known = _maps.setdefault(affine, {})
@@ -164,110 +165,114 @@ def _mapped(form: LimbFormat, affine: EnclosedMap | None, stream: Limbs) -> Limb
 
 
 @np.errstate(under="ignore")
-def _total(form: LimbFormat, left: Limbs, right: Limbs) -> Limbs:
-    terms = _terms(form, left) + _terms(form, right)
+def _add_limbs(form: LimbFormat, left: Limbs, right: Limbs) -> Limbs:
+    terms = _to_terms(form, left) + _to_terms(form, right)
     return split_into_limbs(form, terms, (left.radii + right.radii) * RAISE)
 
 
-def _terms(form: LimbFormat, limbs: Limbs) -> list[Term]:
+def _to_terms(form: LimbFormat, limbs: Limbs) -> list[Term]:
     parts = enumerate(limbs.parts.copy())
     return [Term(part, limbs.exponent - form.bits * (k + 1)) for k, part in parts]
 
 
-def _contributions(
-    form: LimbFormat, layer: ArgmaxLayer, ready: PreparedLayer, query: Limbs, found: Winners
+def _contribute(
+    form: LimbFormat, layer: ArgmaxLayer, ready: PreparedLayer, query: Limbs, found: LimbPassResult
 ) -> Limbs:
     if ready.only_rectifies:
-        return _rectified(query, found, slice(None))
+        return _rectify(query, found, slice(None))
     shape = len(found.first), layer.output.dim_in
     constants, radii = np.zeros(shape), np.zeros(shape)
     terms: list[Term] = []
     for bundle in ready.bundles:
         slots = layer.slots[bundle.groups]
         if isinstance(bundle, ReluBundle):
-            units = _rectified(query.columns(bundle.columns), found, bundle.groups)
+            units = _rectify(query.columns(bundle.columns), found, bundle.groups)
         else:
-            scores = _mapped(form, bundle.scores, query.columns(bundle.columns))
-            winner, units = _decided(bundle, scores, found)
+            scores = _apply_map(form, bundle.scores, query.columns(bundle.columns))
+            winner, units = _decide_bundle(bundle, scores, found)
             if bundle.is_table:
                 each = np.arange(len(slots))
                 columns = np.add.outer(slots, np.arange(layer.values.shape[1]))
                 constants[:, columns] = bundle.values.values[each, winner]
                 radii[:, columns] = bundle.values.radii[each, winner]
                 continue
-        # Bundles differ in their grids; every slot is written by one of them.
+        # Bundles may have different exponents; every slot is written by exactly one of them.
         parts = np.zeros((form.n_limbs, *shape))
         parts[:, :, slots] = units.parts
         radii[:, slots] = units.radii
-        terms += _terms(form, Limbs(parts, units.exponent, radii))
+        terms += _to_terms(form, Limbs(parts, units.exponent, radii))
     terms.append(Term(constants))
-    return _gathered(form, terms, radii)
+    return _sum_terms(form, terms, radii)
 
 
-def _gathered(form: LimbFormat, terms: list[Term], radii: FloatArray) -> Limbs:
-    """Cut any number of terms, few enough at a time."""
+def _sum_terms(form: LimbFormat, terms: list[Term], radii: FloatArray) -> Limbs:
+    """Add any number of terms, `2 * n_limbs` at a time."""
     while len(terms) > 2 * form.n_limbs:
         some = split_into_limbs(form, terms[: 2 * form.n_limbs], radii)
         radii = some.radii
-        terms = _terms(form, some) + terms[2 * form.n_limbs :]
+        terms = _to_terms(form, some) + terms[2 * form.n_limbs :]
     return split_into_limbs(form, terms, radii)
 
 
-def _rectified(query: Limbs, found: Winners, groups: IntArray | slice) -> Limbs:
-    """Name ReLU units, and rectify them."""
+def _rectify(query: Limbs, found: LimbPassResult, groups: IntArray | slice) -> Limbs:
+    """Decide ReLU units, and apply them."""
     values = round_sums(query.parts)
     is_on = values > 0.0
-    # Beyond its radius the sign is known; a zero of radius 0 is a tie.
+    # The sign is known if the value exceeds its radius; a zero of radius 0 is a tie.
     unclear = np.abs(values) <= query.radii * RAISE
-    # As the first of the forms that may win, 0 is the better guess where that is unclear.
+    # Where the winner is unclear, guess the first form that may win, which is 0.
     found.first[:, groups] = is_on & ~unclear
     if unclear.any():
         found.n_tied[:, groups] = 1 + unclear
-        _open(found, unclear & (query.radii > 0.0), query.radii, query.exponent)
+        _mark_open(found, unclear & (query.radii > 0.0), query.radii, query.exponent)
     radii = np.where(is_on | unclear, query.radii, 0.0)
     return Limbs(query.parts * is_on, query.exponent, radii)
 
 
-def _decided(bundle: FormBundle, scores: Limbs, found: Winners) -> tuple[IntArray, Limbs]:
-    """Name groups of forms; return the place of a winner of each, and the largest scores."""
+def _decide_bundle(
+    bundle: FormBundle, scores: Limbs, found: LimbPassResult
+) -> tuple[IntArray, Limbs]:
+    """Decide groups of forms; return the position of a winner of each, and the largest scores."""
     shape = len(found.first), *bundle.first.shape
     parts = scores.parts.reshape(-1, *shape)
     radii = scores.radii.reshape(shape)
     best = round_sums(scores.parts).reshape(shape).argmax(axis=2)
-    chosen, gaps = _gaps(parts, best)
+    chosen, gaps = _subtract_best(parts, best)
     for _ in range(len(parts)):
-        # Rounded sums may tie where limbs do not; differences see that.
+        # Rounded sums may tie although the limbs do not; their differences show this.
         if not (gaps > 0.0).any():
             break
         best = gaps.argmax(axis=2)
-        chosen, gaps = _gaps(parts, best)
+        chosen, gaps = _subtract_best(parts, best)
     reach = (radii + np.take_along_axis(radii, best[:, :, np.newaxis], axis=2)) * RAISE
     candidates = gaps >= -reach
     winner = candidates.argmax(axis=2)
     each = np.arange(len(bundle.groups))
     is_alone = candidates.sum(axis=2) == 1
-    # Candidates whose distance is known to be 0 tie; others leave the group open.
+    # Candidates whose difference is known to be 0 tie; any others leave the group open.
     is_open = np.where(
         is_alone[:, :, np.newaxis], np.isinf(reach), candidates & ((reach > 0.0) | (gaps > 0.0))
     )
     found.first[:, bundle.groups] = bundle.first[each, winner]
     found.n_tied[:, bundle.groups] = (candidates * bundle.copies).sum(axis=2)
     if bundle.is_table:
-        # Where constants tie, the output is a mean; that is left to integers.
+        # If constants tie, the output is a mean, which is left to the exact pass.
         is_open |= ~is_alone[:, :, np.newaxis]
-    _open(found, is_open, reach, scores.exponent)
+    _mark_open(found, is_open, reach, scores.exponent)
     largest = np.where(candidates, radii, 0.0).max(axis=2)
     return winner, Limbs(chosen[:, :, :, 0], scores.exponent, largest)
 
 
-def _gaps(parts: FloatArray, best: IntArray) -> tuple[FloatArray, FloatArray]:
-    """The limbs of one score of each group, and by how much the scores exceed it."""
+def _subtract_best(parts: FloatArray, best: IntArray) -> tuple[FloatArray, FloatArray]:
+    """Return the limbs of one score of each group, and all scores minus this score."""
     chosen = np.take_along_axis(parts, best[np.newaxis, :, :, np.newaxis], axis=3)
     return chosen, round_sums(parts - chosen)
 
 
-def _open(found: Winners, undecided: BoolArray, radii: FloatArray, exponent: int) -> None:
-    """Mark the points of what is undecided, and whether their radii are small all the same."""
+def _mark_open(
+    found: LimbPassResult, undecided: BoolArray, radii: FloatArray, exponent: int
+) -> None:
+    """Mark the points of undecided groups, and those of them whose radii are small."""
     axes = tuple(range(1, undecided.ndim))
     found.is_open[:] |= undecided.any(axis=axes)
     found.is_close[:] |= (undecided & (radii < 2.0 ** (exponent - _CLOSE_BITS))).any(axis=axes)

@@ -1,4 +1,4 @@
-"""Affine maps with bounds on their norms: errors of a whole vector grow by these alone."""
+"""Affine maps with bounds on their norms, which bound the growth of a whole vector's error."""
 
 from dataclasses import dataclass
 from weakref import WeakKeyDictionary
@@ -17,14 +17,14 @@ from hardmax.models.argmax import AffineMap, ArgmaxNetwork
 from hardmax.typing import FloatArray
 
 _SQUARED_AGAIN = 1024, 2048
-"""Up to which sizes a matrix is squared once more for its norm, at a cost of its third power."""
+"""Size limits up to which a matrix is squared once more for its norm; the cost is cubic."""
 
 
-def is_rectified(network: ArgmaxNetwork) -> bool:
-    """Whether a network is nothing but affine maps with ReLU layers between them."""
-    known: bool | None = network.kept.get("is_rectified")
+def is_relu_network(network: ArgmaxNetwork) -> bool:
+    """Whether a network consists only of affine maps with ReLU layers between them."""
+    known: bool | None = network.kept.get("is_relu_network")
     if known is None:
-        known = network.kept["is_rectified"] = bool(network.layers) and all(
+        known = network.kept["is_relu_network"] = bool(network.layers) and all(
             layer.is_relu and layer.output.is_identity and not layer.residual
             for layer in network.layers
         )
@@ -40,12 +40,12 @@ class NormedMap:
         bias: The $b$, shape `(n_out,)`.
         omega: The norms of the columns of $W$, shape `(n_out,)`.
         sigma: A bound on the spectral norm of $W$.
-        frobenius: Its Frobenius norm.
+        frobenius: The Frobenius norm of $W$.
         bias_norm: The norm of the bias.
-        kappa: A product with the map rounds by at most this times norms, and the bias by this times
-            itself even if it is taken a multiple of times that is known to $4 L u$ only, with $L$
-            layers: $(n + 4 + 4 L) u$ exceeds the $\gamma_{n + 1} + 4 L u$ that Lemma 1 of
-            `exact.rounding` asks for.
+        kappa: The rounding error of a product with $W$ is at most this times the norms; the error
+            of the bias is at most this times the bias, even if the bias has a factor that is only
+            known to a relative error of $4 L u$, with $L$ layers. The value $(n + 4 + 4 L) u$
+            exceeds the $\gamma_{n + 1} + 4 L u$ that Lemma 1 of `exact.rounding` requires.
     """
 
     weight: FloatArray
@@ -58,14 +58,14 @@ class NormedMap:
 
     @classmethod
     def of(cls, weight: FloatArray, bias: FloatArray, n_layers: int = 1) -> "NormedMap":
-        """Find the norms of a map; it keeps the arrays given."""
+        """Compute the norms of a map; the given arrays are not copied."""
         kappa = (len(weight) + 4 + 4 * n_layers) * UNIT_ROUNDOFF * RAISE
         floored = np.where(weight == 0.0, 0.0, np.maximum(np.abs(weight), FLOOR))
         with np.errstate(over="ignore", invalid="ignore"):
             squares = (floored**2).sum(axis=0)
             omega = np.sqrt(squares) * RAISE
             frobenius = float(np.sqrt(squares.sum())) * RAISE
-            # The square of a small bias would be lost.
+            # The square of a small bias would underflow.
             sizes = np.where(bias == 0.0, 0.0, np.maximum(np.abs(bias), FLOOR))
             bias_norm = float(np.sqrt((sizes**2).sum())) * RAISE + TINY
         sigma = min(spectral_bound(weight, frobenius), frobenius)
@@ -75,8 +75,8 @@ class NormedMap:
 _known: "WeakKeyDictionary[AffineMap, NormedMap]" = WeakKeyDictionary()
 
 
-def normed_map(affine: AffineMap) -> NormedMap:
-    """Find the norms of a map, once."""
+def cached_normed_map(affine: AffineMap) -> NormedMap:
+    """Return a map with its norms; the result is cached."""
     found = _known.get(affine)
     if found is None:
         found = _known[affine] = NormedMap.of(affine.weight, affine.bias)
@@ -87,9 +87,10 @@ def normed_map(affine: AffineMap) -> NormedMap:
 def spectral_bound(weight: FloatArray, frobenius: float) -> float:
     r"""Return a bound on $\|W\|$ by repeated squaring.
 
-    $\|A\|^2 = \|A A^\top\|$, and the norm of the last matrix is at most its Frobenius norm. A
-    product rounds each entry by at most $\kappa$ times the norms of two rows, so the whole by at
-    most $\kappa \|A\|_F^2$, with the $\kappa$ of Lemma 2 of `exact.rounding`.
+    $\|A\|^2 = \|A A^\top\|$, and the norm of the last matrix is at most its Frobenius norm. The
+    rounding error of each entry of a product is at most $\kappa$ times the norms of two rows, so
+    the norm of the error is at most $\kappa \|A\|_F^2$, with the $\kappa$ of Lemma 2 of
+    `exact.rounding`.
     """
     kappa = rounding_factor(max(weight.shape) + 2)
     if not 0.0 < frobenius < np.inf:
@@ -99,7 +100,7 @@ def spectral_bound(weight: FloatArray, frobenius: float) -> float:
     slacks = []
     size = frobenius
     for _ in range(n_squarings):
-        # By a power of two, so that nothing underflows that matters.
+        # Scale by a power of two, so that no relevant entry underflows.
         scale = 2.0 ** np.frexp(size)[1]
         matrix = matrix / scale
         slacks.append((scale, kappa * (size / scale) ** 2 * RAISE + SQUARES_UNDERFLOW_BELOW))

@@ -1,8 +1,11 @@
-"""Networks of ReLU and maxout units in plain float64: continuous, so no decision is needed."""
+"""Evaluation of ReLU and maxout networks in plain float64.
+
+Such networks are continuous, so no winner has to be decided.
+"""
 
 import numpy as np
 
-from hardmax.models._arithmetic.float_pass import prepared
+from hardmax.models._arithmetic.float_pass import prepare_layers
 from hardmax.models._arithmetic.form_bundles import ReluBundle
 from hardmax.models._arithmetic.layers import FLOATS, evaluate
 from hardmax.models.argmax import ArgmaxNetwork, Place
@@ -10,23 +13,23 @@ from hardmax.typing import BoolArray, FloatArray
 
 
 def is_continuous(network: ArgmaxNetwork) -> bool:
-    """Whether every group passes its largest score on, so that rounding cannot make it jump."""
+    """Whether every group contributes its largest score, so that rounding causes no jumps."""
     return all(
         isinstance(bundle, ReluBundle) or bundle.is_maximum
-        for layer in prepared(network)
+        for layer in prepare_layers(network)
         for bundle in layer.bundles
     )
 
 
-def plain_pass(network: ArgmaxNetwork, points: FloatArray) -> tuple[FloatArray, BoolArray]:
+def run_plain_pass(network: ArgmaxNetwork, points: FloatArray) -> tuple[FloatArray, BoolArray]:
     """Evaluate a continuous network.
 
     Returns:
-        The outputs, shape `(n_points, dim_out)`, and whether something overflowed on the way to
-        each, shape `(n_points,)`.
+        The outputs, shape `(n_points, dim_out)`, and whether an intermediate result overflowed,
+        shape `(n_points,)`.
     """
-    ready = prepared(network)
-    # A ReLU turns -inf into 0, so an overflow must be caught before it; a sum catches all.
+    ready = prepare_layers(network)
+    # A ReLU turns -inf into 0, so overflow must be detected before it; one sum detects all cases.
     total = np.zeros(len(points))
 
     def contribute(place: Place, query: FloatArray) -> FloatArray:

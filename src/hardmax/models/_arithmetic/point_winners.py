@@ -1,8 +1,8 @@
-"""Who wins at points, exactly: in float64 first, then in several limbs, last in integers.
+"""The exact winners at points: decided in float64, then in several limbs, finally in integers.
 
-Each stage decides what it can prove and hands on the rest. Generic points end with float64 unless a
-network is very deep, and then with the limbs; integers remain for points on walls, or so near to
-one that no other stage can tell, and for forms that tie on a whole cell.
+Each stage decides the points it can prove and leaves the rest to the next. Float64 suffices for
+generic points, except in very deep networks, where limbs do. Integers are only needed for points on
+a wall, or so close to one that no other stage can decide, and for forms that tie on a whole cell.
 """
 
 from collections.abc import Callable, Iterator
@@ -13,34 +13,34 @@ import numpy as np
 
 from hardmax.exact.integer_vectors import Vector
 from hardmax.exact.strict_inequalities import is_strictly_positive
-from hardmax.models._arithmetic.exact_pass import exact_pass
-from hardmax.models._arithmetic.float_pass import Pass, float_pass
-from hardmax.models._arithmetic.limb_pass import fits_limbs, limb_pass
-from hardmax.models._arithmetic.normed_maps import is_rectified
-from hardmax.models._arithmetic.normed_pass import NormedPass, normed_pass
+from hardmax.models._arithmetic.exact_pass import run_exact_pass
+from hardmax.models._arithmetic.float_pass import FloatPassResult, run_float_pass
+from hardmax.models._arithmetic.limb_pass import is_limb_compatible, run_limb_pass
+from hardmax.models._arithmetic.normed_maps import is_relu_network
+from hardmax.models._arithmetic.normed_pass import NormedPassResult, run_normed_pass
 from hardmax.models._arithmetic.recomposition import (
+    cell_inequalities,
     chart_forms,
-    coinciding,
-    exact_layers,
-    winning_rows,
+    forms_equal_to_winner,
+    iter_exact_layers,
 )
 from hardmax.models.argmax import AffineMap, ArgmaxNetwork
 from hardmax.typing import BoolArray, FloatArray, IntArray
 
 _ENTRIES_AT_ONCE = 1 << 16
 _FEWEST_AT_ONCE = 32
-"""A product of a wide layer reads all its weights, so it should serve several points."""
+"""A product with a wide layer reads all its weights, so it should process several points."""
 _STAGES = 4, 8, 16
-"""How many limbs to try: about 80, 160 and 300 bits."""
+"""The numbers of limbs to try: about 80, 160 and 300 bits."""
 _POINTS_PER_COEFFICIENT = 3
 _VAIN_SHARE = 0.9
-"""A stage that leaves more than this of a chunk is not tried on the next."""
+"""A stage that leaves more than this share of a chunk open is not tried on the next chunk."""
 _MOST_KEPT = 1 << 22
 _BITS_OF_A_SIZE = 32
-"""Points that share the exponents of their limbs have sizes this close."""
+"""Points whose sizes differ by at most this many bits share the exponents of their limbs."""
 
 
-FloatStage = Callable[..., NormedPass | Pass]
+FloatStage = Callable[..., NormedPassResult | FloatPassResult]
 """Evaluates `points` in float64."""
 
 
@@ -49,8 +49,9 @@ class PointWinners(NamedTuple):
 
     Attributes:
         first: Index of the first winner in each group, shape `(n_points, n_groups)`.
-        tied: The points where forms tie that might differ next to them, rising.
-        n_tied: For each of these how many forms of each group win, shape `(n_tied, n_groups)`.
+        tied: The points at which forms tie that may differ nearby, in increasing order.
+        n_tied: The number of winning forms in each group at these points, shape
+            `(n_tied, n_groups)`.
     """
 
     first: IntArray
@@ -58,43 +59,45 @@ class PointWinners(NamedTuple):
     n_tied: IntArray
 
 
-def point_winners(
+def find_point_winners(
     network: ArgmaxNetwork, points: FloatArray, chart: AffineMap | None = None
 ) -> PointWinners:
-    """Find the winners at points, and where several forms win.
+    """Find the winners at points, and the points at which several forms win.
 
     Args:
         network: The network.
         points: Shape `(n_points, dim_in)`, finite.
-        chart: If given, the points are coordinates, and this map gives the inputs.
+        chart: If given, the points are coordinates, and this map takes them to inputs.
 
     Examples:
         >>> from hardmax import ReluNetwork
         >>> relu = ReluNetwork([[[1.0, 3.0]], [[1.0], [1.0]]], [[0.0, -1.0], [0.0]]).network
-        >>> found = point_winners(relu, np.array([[-1.0], [0.0], [5.0]]))
+        >>> found = find_point_winners(relu, np.array([[-1.0], [0.0], [5.0]]))
         >>> found.first.tolist(), found.tied.tolist(), found.n_tied.tolist()
         ([[0, 0], [0, 0], [1, 1]], [1], [[2, 1]])
     """
     first = np.empty((len(points), network.n_groups), dtype=np.int64)
     n_tied: dict[int, IntArray] = {}
-    # Floats call equal only what they computed from zeros alone. Where no coordinate is zero, such
-    # forms are zero on the whole cell, so the point is not on a wall.
+    # The float stages report ties only between forms computed from zeros alone. If no coordinate is
+    # zero, such forms are zero on the whole cell, so the point is not on a wall.
     has_zeros = (points == 0.0).any(axis=1)
     rest = np.arange(len(points))
     stages = _float_stages(network, chart)
     for evaluate in stages:
         may_stop = evaluate is not stages[-1]
-        rest = _undecided(network, points, evaluate, rest, has_zeros, first, may_stop=may_stop)
-    # What more limbs will not decide.
+        rest = _run_float_stage(
+            network, points, evaluate, rest, has_zeros, first, may_stop=may_stop
+        )
+    # More limbs are unlikely to decide these points.
     hopeless: list[IntArray] = []
-    for n_limbs in _STAGES if len(rest) and fits_limbs(network) else ():
+    for n_limbs in _STAGES if len(rest) and is_limb_compatible(network) else ():
         left: list[IntArray] = []
         is_vain = False
-        for some in _of_one_size(network, points, rest):
+        for some in _group_by_magnitude(network, points, rest):
             if is_vain:
                 left.append(some)
                 continue
-            found = limb_pass(network, points[some], n_limbs, chart)
+            found = run_limb_pass(network, points[some], n_limbs, chart)
             first[some] = found.first
             tied = ~found.is_open & (found.n_tied > 1).any(axis=1)
             n_tied |= zip(some[tied].tolist(), found.n_tied[tied], strict=True)
@@ -104,8 +107,8 @@ def point_winners(
         rest = np.concatenate([rest[:0], *left])
     rest = np.concatenate([rest, *hopeless])
     over = AffineMap.identity(network.dim_in) if chart is None else chart
-    rest = _outside_guessed_cells(network, points, first, rest, over)
-    exact = exact_pass(network, points[rest], chart)
+    rest = _check_guessed_cells(network, points, first, rest, over)
+    exact = run_exact_pass(network, points[rest], chart)
     first[rest] = exact.winners
     tied = np.asarray((exact.n_tied > 1).any(axis=1))
     n_tied |= zip(rest[tied].tolist(), exact.n_tied[tied], strict=True)
@@ -116,13 +119,15 @@ def point_winners(
 
 
 def _float_stages(network: ArgmaxNetwork, chart: AffineMap | None) -> list[FloatStage]:
-    stages: list[FloatStage] = [partial(float_pass, network, taus=None, named=True, chart=chart)]
-    if is_rectified(network):
-        stages.insert(0, partial(normed_pass, network, chart=chart))
+    stages: list[FloatStage] = [
+        partial(run_float_pass, network, taus=None, named=True, chart=chart)
+    ]
+    if is_relu_network(network):
+        stages.insert(0, partial(run_normed_pass, network, chart=chart))
     return stages
 
 
-def _undecided(
+def _run_float_stage(
     network: ArgmaxNetwork,
     points: FloatArray,
     evaluate: FloatStage,
@@ -132,9 +137,9 @@ def _undecided(
     *,
     may_stop: bool,
 ) -> IntArray:
-    """Find the winners at the chosen points; return the points where they are not decided."""
+    """Find the winners at the chosen points; return the points that remain undecided."""
     left = []
-    for chunk in chunks(network, len(chosen)):
+    for chunk in split_into_chunks(network, len(chosen)):
         some = chosen[chunk]
         result = evaluate(points=points[some])
         first[some] = result.winners
@@ -145,45 +150,47 @@ def _undecided(
     return np.concatenate([chosen[:0], *left])
 
 
-def _outside_guessed_cells(
+def _check_guessed_cells(
     network: ArgmaxNetwork,
     points: FloatArray,
     guesses: IntArray,
     chosen: IntArray,
     chart: AffineMap,
 ) -> IntArray:
-    """Look for points in the cells they seem to be in, where many seem to be in one.
+    """Check whether points lie in their guessed cells, for cells with many guessed points.
 
-    Forms that tie on a whole cell leave all its points to integers. Then it is quicker to find the
-    inequalities of the cell once.
+    If forms tie on a whole cell, all points of the cell are left to integers. In this case it is
+    faster to compute the inequalities of the cell once.
 
     Args:
         network: The network.
         points: Shape `(n_points, dim)`.
-        guesses: What the winners at each point may be, shape `(n_points, n_groups)`. Those of the
-            points that turn out to be in a cell are replaced by its signature.
-        chosen: Which points to look at.
+        guesses: The guessed winners at each point, shape `(n_points, n_groups)`. If a point is
+            found to be in a cell, its row is replaced by the signature of the cell.
+        chosen: The indices of the points to check.
         chart: The map from coordinates to inputs.
 
     Returns:
-        Those of the chosen points that were not found in a cell.
+        The chosen points that were not found in a cell.
     """
     together: dict[bytes, list[int]] = {}
     for i in chosen.tolist():
         together.setdefault(guesses[i].tobytes(), []).append(i)
     left: list[int] = []
     for group in together.values():
-        # A form has that many coefficients, each about as costly as its value at a point.
+        # A form has dim + 1 coefficients; each costs about as much as its value at one point.
         if len(group) <= _POINTS_PER_COEFFICIENT * (points.shape[1] + 1):
             left += group
             continue
         rows: list[Vector] = []
         name: list[int] = []
         guess = guesses[group[0]]
-        for layer, scores, mine in exact_layers(network, chart_forms(chart), guess):
-            rows += [tuple(map(int, row)) for row in winning_rows(layer, scores, mine).tolist()]
-            # Of forms that coincide the first gives its name to the cell.
-            tied = (coinciding(layer, scores, g, w) for g, w in enumerate(mine))
+        for layer, scores, mine in iter_exact_layers(network, chart_forms(chart), guess):
+            rows += [
+                tuple(map(int, row)) for row in cell_inequalities(layer, scores, mine).tolist()
+            ]
+            # The signature of the cell records the first of several coinciding forms.
+            tied = (forms_equal_to_winner(layer, scores, g, w) for g, w in enumerate(mine))
             name += [forms[0] - int(layer.starts[g]) for g, forms in enumerate(tied)]
         inside = is_strictly_positive(rows, points[group])
         guesses[np.array(group)[inside]] = name
@@ -191,8 +198,8 @@ def _outside_guessed_cells(
     return np.array(left, dtype=np.int64)
 
 
-class Coincidences:
-    """Tells ties that hold on a whole cell from walls.
+class TieClassifier:
+    """Distinguishes ties that hold on a whole cell from walls.
 
     Args:
         network: The network.
@@ -204,44 +211,46 @@ class Coincidences:
         self._chart = AffineMap.identity(network.dim_in) if chart is None else chart
         self._counts: dict[bytes, IntArray] = {}
 
-    def explain(self, winners: IntArray, n_tied: IntArray) -> bool:
+    def holds_on_cell(self, winners: IntArray, n_tied: IntArray) -> bool:
         """Whether all forms that tie at a point do so on the cell of its first winners.
 
         Args:
             winners: The first winners at the point, shape `(n_groups,)`.
-            n_tied: How many forms win in each group, shape `(n_groups,)`.
+            n_tied: The number of winning forms in each group, shape `(n_groups,)`.
         """
         name = winners.tobytes()
         counts = self._counts.get(name)
         if counts is None:
-            # Other threads may look at the same time, and clear it too.
+            # Other threads may read and clear the cache at the same time.
             if len(self._counts) * len(winners) > _MOST_KEPT:
                 self._counts.clear()
-            counts = self._counts[name] = self._count(winners)
+            counts = self._counts[name] = self._count_coincidences(winners)
         return np.array_equal(n_tied, counts)
 
-    def _count(self, winners: IntArray) -> IntArray:
-        """Count in each group the forms that equal the winner on the cell, itself included."""
+    def _count_coincidences(self, winners: IntArray) -> IntArray:
+        """Count the forms in each group that equal the winner on the cell, including the winner."""
         counts: list[int] = []
-        for layer, scores, mine in exact_layers(self._network, chart_forms(self._chart), winners):
-            counts += [len(coinciding(layer, scores, g, w)) for g, w in enumerate(mine)]
+        for layer, scores, mine in iter_exact_layers(
+            self._network, chart_forms(self._chart), winners
+        ):
+            counts += [len(forms_equal_to_winner(layer, scores, g, w)) for g, w in enumerate(mine)]
         return np.array(counts, dtype=np.int64)
 
 
-def chunks(network: ArgmaxNetwork, n_points: int) -> list[slice]:
-    """Cut a batch into parts whose scores fit into a cache."""
+def split_into_chunks(network: ArgmaxNetwork, n_points: int) -> list[slice]:
+    """Split a batch into parts whose scores fit into the processor's cache."""
     widest = max((len(layer.offsets) for layer in network.layers), default=network.dim_in)
     step = max(_FEWEST_AT_ONCE, _ENTRIES_AT_ONCE // widest)
     return [slice(start, start + step) for start in range(0, n_points, step)]
 
 
-def _of_one_size(
+def _group_by_magnitude(
     network: ArgmaxNetwork, points: FloatArray, chosen: IntArray
 ) -> Iterator[IntArray]:
-    """Sort some points by their order of magnitude, few of one order at a time."""
+    """Yield chunks of the chosen points, each with points of similar magnitude."""
     _, exponents = np.frexp(np.abs(points[chosen]).max(axis=1, initial=0.0))
     sizes = exponents // _BITS_OF_A_SIZE
     for size in np.unique(sizes):
         mine = chosen[sizes == size]
-        for chunk in chunks(network, len(mine)):
+        for chunk in split_into_chunks(network, len(mine)):
             yield mine[chunk]

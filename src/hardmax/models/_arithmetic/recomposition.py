@@ -1,9 +1,9 @@
 r"""The forms of a model on one cell, recomposed exactly from stored weights and a signature.
 
-This is the last word of every engine. It reads the model, the chart of the domain and a signature
-prefix, and never a float an engine computed. Given who won in the first layers, the map so far is
-affine; its coefficients are rationals with a common denominator (dyadic, but for the means over
-coinciding forms), held as integers.
+Every engine takes its final results from this module. It reads the model, the chart of the domain
+and a signature prefix, but no float that an engine computed. For given winners in the first layers,
+the map up to there is affine. Its coefficients are rationals with a common denominator (dyadic,
+except for means over coinciding forms), stored as integers.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -18,7 +18,7 @@ from flint import fmpz, fmpz_mat
 
 from hardmax._ground.display import html_card, short_repr
 from hardmax.exact.dyadic import integer_matrix, nearest_quotients
-from hardmax.models._arithmetic.layers import Numbers, evaluate, passed_on
+from hardmax.models._arithmetic.layers import VectorBackend, evaluate, finish_layer
 from hardmax.models.argmax import AffineMap, ArgmaxLayer, ArgmaxNetwork, Place
 from hardmax.typing import FloatArray, IntArray
 
@@ -46,25 +46,25 @@ class RationalForms:
     _repr_html_ = html_card
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # Matrices of flint cannot be pickled; their entries can, as integers.
+        # Flint matrices cannot be pickled, so pickle their entries as integers.
         entries = [int(entry) for entry in self.matrix.entries()]
         shape = self.matrix.nrows(), self.matrix.ncols()
-        return _forms, (*shape, entries, self.exponent, self.denominator)
+        return _rational_forms, (*shape, entries, self.exponent, self.denominator)
 
     @cached_property
     def rows(self) -> list[list[fmpz]]:
-        """The integer rows as lists: much faster to read than entries of the matrix."""
+        """The integer rows as lists, which are much faster to read than entries of the matrix."""
         rows: list[list[fmpz]] = self.matrix.tolist()
         return rows
 
     def compose(self, after: AffineMap) -> "RationalForms":
-        """Return the forms of $z W + b$ for the forms $z$ at hand, exactly."""
-        return FORMS.mapped(after, self)
+        """Return the exact forms $z W + b$, where $z$ are these forms."""
+        return FORMS.apply_affine(after, self)
 
     def __add__(self, other: "RationalForms") -> "RationalForms":
         exponent = min(self.exponent, other.exponent)
         denominator = lcm(self.denominator, other.denominator)
-        total = self._at(exponent, denominator) + other._at(exponent, denominator)
+        total = self._rescale(exponent, denominator) + other._rescale(exponent, denominator)
         return RationalForms(total, exponent, denominator)
 
     def rounded(self) -> FloatArray:
@@ -76,25 +76,27 @@ class RationalForms:
         return rounded.reshape(self.matrix.nrows(), self.matrix.ncols())
 
     def through(self, after: AffineMap | ArgmaxLayer) -> "RationalForms":
-        """Return the values of a map of the forms at hand, or the scores of a layer they query."""
+        """Return the image of these forms under a map, or a layer's scores for them as query."""
         exponent = min(self.exponent, 0)
         n_columns = self.matrix.ncols()
-        entries = self._at(exponent, self.denominator).entries()
-        # The form 1 on the scale of the others; a bias is a multiple of it.
+        entries = self._rescale(exponent, self.denominator).entries()
+        # This is the constant form 1 on the scale of the others; a bias is a multiple of it.
         unit = [0] * (n_columns - 1) + [self.denominator << -exponent]
         stacked = fmpz_mat(self.matrix.nrows() + 1, n_columns, entries + unit)
         values, more = after.on_integers(stacked)
         return RationalForms(values, exponent + more, self.denominator)
 
-    def _at(self, exponent: int, denominator: int) -> fmpz_mat:
+    def _rescale(self, exponent: int, denominator: int) -> fmpz_mat:
         factor = (denominator // self.denominator) << (self.exponent - exponent)
         return self.matrix if factor == 1 else self.matrix * fmpz(factor)
 
 
-FORMS: Numbers[RationalForms] = Numbers(lambda affine, forms: forms.through(affine), add)
+FORMS: VectorBackend[RationalForms] = VectorBackend(
+    lambda affine, forms: forms.through(affine), add
+)
 
 
-def _forms(
+def _rational_forms(
     n_forms: int, n_columns: int, entries: list[int], exponent: int, denominator: int
 ) -> RationalForms:
     return RationalForms(fmpz_mat(n_forms, n_columns, entries), exponent, denominator)
@@ -120,21 +122,21 @@ def layer_output(
     """Return the stream after a layer on the cell where the given forms win.
 
     Forms that coincide with the winner on the domain tie everywhere on the cell, and the group
-    contributes the mean over them.
+    contributes their mean.
 
     Args:
         layer: The layer.
-        stream: The stream before it.
-        scores: `layer_scores(layer, stream)`.
-        winners: For each group the winner's index within the group.
+        stream: The stream before the layer.
+        scores: The result of `layer_scores(layer, stream)`.
+        winners: For each group, the winner's index within the group.
     """
-    return passed_on(layer, stream, _contributions(layer, scores, winners), FORMS)
+    return finish_layer(layer, stream, _contribute(layer, scores, winners), FORMS)
 
 
-def _contributions(
+def _contribute(
     layer: ArgmaxLayer, scores: RationalForms, winners: Sequence[int] | IntArray
 ) -> RationalForms:
-    """Return what the groups of a layer contribute where the given forms win."""
+    """Return the contributions of the groups of a layer where the given forms win."""
     rows, starts = scores.rows, layer.starts.tolist()
     best = [start + int(w) for start, w in zip(starts, winners, strict=False)]
     tied = [
@@ -143,7 +145,7 @@ def _contributions(
     ]
     shares = lcm(*(len(forms) for forms in tied))
     exact = layer.exact_contributions
-    # Passed-on scores and constants have different scales; the finer one holds both.
+    # Contributed scores and constants have different scales; the finer scale fits both.
     denominator = scores.denominator if exact.has_gains else 1
     carried_exponent = exact.gains_exponent + scores.exponent
     scales = [carried_exponent] * exact.has_gains + [exact.values_exponent] * exact.has_values
@@ -164,7 +166,9 @@ def _contributions(
     return RationalForms(matrix, exponent, shares * denominator)
 
 
-def coinciding(layer: ArgmaxLayer, scores: RationalForms, group: int, winner: int) -> list[int]:
+def forms_equal_to_winner(
+    layer: ArgmaxLayer, scores: RationalForms, group: int, winner: int
+) -> list[int]:
     """List the forms of a group that equal its winner as functions on the domain."""
     start, end = int(layer.starts[group]), int(layer.starts[group + 1])
     rows = scores.rows
@@ -172,7 +176,7 @@ def coinciding(layer: ArgmaxLayer, scores: RationalForms, group: int, winner: in
     return [j for j in range(start, end) if rows[j] == wanted]
 
 
-def decided_layers(
+def iter_decided_layers(
     network: ArgmaxNetwork,
     coordinates: RationalForms,
     name: Callable[[Place, RationalForms], Sequence[int] | IntArray],
@@ -181,9 +185,9 @@ def decided_layers(
 
     Args:
         network: The network.
-        coordinates: The points of its input space as forms on a domain.
-        name: From a layer and its scores to the winner's index within each group. If it names
-            fewer, the walk ends after this layer.
+        coordinates: The coordinates of the network's input as forms on a domain.
+        name: Takes a layer and its scores, and returns the winner's index within each group. If it
+            returns fewer indices than there are groups, the iteration ends after this layer.
     """
     stream = coordinates.compose(network.embedding)
     for place in network.places:
@@ -195,15 +199,15 @@ def decided_layers(
         stream = layer_output(place.layer, stream, scores, winners)
 
 
-def exact_layers(
+def iter_exact_layers(
     network: ArgmaxNetwork, coordinates: RationalForms, signature: Sequence[int] | IntArray
 ) -> Iterator[tuple[ArgmaxLayer, RationalForms, list[int]]]:
     """Yield each layer with its exact scores and its winners on the cell of a signature.
 
-    The signature may be a prefix: the walk ends with the first layer it does not cover fully,
-    whose scores are still yielded.
+    The signature may be a prefix: the iteration ends with the first layer that it does not fully
+    cover, whose scores are still yielded.
     """
-    return decided_layers(network, coordinates, lambda place, _: signature[place.groups])
+    return iter_decided_layers(network, coordinates, lambda place, _: signature[place.groups])
 
 
 def exact_affine_map(
@@ -212,18 +216,18 @@ def exact_affine_map(
     """Return the output of the network on the cell of a signature, one form per output."""
 
     def contribute(place: Place, query: RationalForms) -> RationalForms:
-        return _contributions(place.layer, query.through(place.layer), signature[place.groups])
+        return _contribute(place.layer, query.through(place.layer), signature[place.groups])
 
     return evaluate(network, chart_forms(chart), FORMS, contribute)
 
 
-def winning_rows(
+def cell_inequalities(
     layer: ArgmaxLayer, scores: RationalForms, winners: Sequence[int] | IntArray
 ) -> fmpz_mat:
     r"""Return integer rows $(a, c)$ with $\langle a, t\rangle + c > 0$ inside the cell.
 
-    One row for every rival that does not coincide with its group's winner: winner minus rival.
-    Shape `(n_rows, dim + 1)`; all rows have the same positive scale.
+    There is one row, winner minus rival, for every rival that does not coincide with its group's
+    winner. The shape is `(n_rows, dim + 1)`; all rows have the same positive scale.
     """
     all_rows = scores.rows
     rows = []

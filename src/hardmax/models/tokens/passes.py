@@ -18,7 +18,13 @@ from flint import fmpq, fmpq_mat
 from hardmax.errors import NonFiniteError
 from hardmax.exact.dyadic import integer_matrix, nearest_quotients
 from hardmax.exact.rounding import RAISE, rounding_factor
-from hardmax.models._arithmetic.enclosures import FLOOR, Enclosed, EnclosedMap, enclosed_sum, known
+from hardmax.models._arithmetic.enclosures import (
+    FLOOR,
+    Enclosed,
+    EnclosedMap,
+    add_enclosed,
+    mark_overflow,
+)
 from hardmax.models.points import PointBatch
 from hardmax.typing import ArrayLike, BoolArray, FloatArray
 
@@ -98,8 +104,8 @@ def enclosed_tokens(model: "TokenTransformer", points: FloatArray) -> tuple[Encl
             ]
             total = parts[0]
             for part in parts[1:]:
-                total = enclosed_sum(total, part)
-            state = enclosed_sum(own, total) if block.attention_residual else total
+                total = add_enclosed(total, part)
+            state = add_enclosed(own, total) if block.attention_residual else total
         else:
             state = own
         if block.ffn is not None:
@@ -107,7 +113,7 @@ def enclosed_tokens(model: "TokenTransformer", points: FloatArray) -> tuple[Encl
             off = q.values < -q.radii
             units = Enclosed(np.maximum(q.values, 0.0), np.where(off, 0.0, q.radii))
             result = EnclosedMap(block.ffn.w_out, np.asarray(block.ffn.b_out))(units)
-            state = enclosed_sum(state, result) if block.ffn_residual else result
+            state = add_enclosed(state, result) if block.ffn_residual else result
     last = _read_index(model)
     row = _only(state, len(state.values) // max(n, 1), slice(last, last + 1))
     output = EnclosedMap(model.readout.weight, model.readout.bias)(row)
@@ -151,7 +157,7 @@ def _hard_heads(
     # The error of the mean of tied values is their radii plus its own rounding error.
     roundings = rounding_factor(n_tokens + 2) * (share @ _sizes(value))
     radii = np.where(decided[..., None], radius, spread) * RAISE + roundings
-    flat = known(*(_merge_heads(part) for part in (mean, radii)))
+    flat = mark_overflow(*(_merge_heads(part) for part in (mean, radii)))
     return EnclosedMap(stack.output_weight, np.zeros(stack.output_weight.shape[1]))(flat)
 
 
@@ -175,7 +181,7 @@ def _products(query: Enclosed, key: Enclosed) -> Enclosed:
         left = kappa * q_size + RAISE * query.radii
         right = RAISE * (q_size + query.radii)
         radii = left @ k_size.transpose(transposed) + right @ key.radii.transpose(transposed)
-    return known(values, radii)
+    return mark_overflow(values, radii)
 
 
 def _sizes(part: Enclosed) -> FloatArray:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from hardmax.exact.rounding import nearest_error
-from hardmax.models._arithmetic.enclosures import Enclosed, known
+from hardmax.models._arithmetic.enclosures import Enclosed, mark_overflow
 from hardmax.models._arithmetic.recomposition import RationalForms
 from hardmax.models.argmax import AffineMap
 from hardmax.regions.charted_domains import ChartedDomain
@@ -32,7 +32,7 @@ def charted_forms(line: ChartedDomain) -> LineForms:
     # A difference of two ends, rounded once; one that overflowed was replaced.
     radii = np.where(direction == 0.0, 0.0, nearest_error(direction))
     radii[np.abs(direction) >= 2.0**1023] = np.inf
-    return LineForms(known(direction, radii), Enclosed.exactly(origin))
+    return LineForms(mark_overflow(direction, radii), Enclosed.exactly(origin))
 
 
 def mapped_forms(affine: AffineMap, stream: LineForms) -> LineForms:
@@ -61,7 +61,7 @@ def rounded_forms(forms: RationalForms) -> Enclosed:
     nonzero = np.array([[entry != 0 for entry in row] for row in forms.rows])
     with np.errstate(over="ignore"):
         radii = np.where(nonzero, nearest_error(values), 0.0)
-    return known(values, radii)
+    return mark_overflow(values, radii)
 
 
 def stacked_forms(parts: list[Enclosed]) -> LineForms:

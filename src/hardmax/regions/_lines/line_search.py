@@ -9,7 +9,7 @@ import numpy as np
 
 from hardmax.exact.decisions import Decisions
 from hardmax.models._arithmetic.enclosures import Enclosed
-from hardmax.models._arithmetic.normed_maps import is_rectified
+from hardmax.models._arithmetic.normed_maps import is_relu_network
 from hardmax.models._arithmetic.recomposition import RationalForms, layer_output
 from hardmax.models.argmax import ArgmaxNetwork
 from hardmax.regions._lines.exact_lines import Interval, split_interval
@@ -79,7 +79,7 @@ class LineSearch:
     @cached_property
     def is_rectified(self) -> bool:
         """Whether this is a search through a ReLU network that starts with floats."""
-        return not self.exact and is_rectified(self.network)
+        return not self.exact and is_relu_network(self.network)
 
     @property
     def _is_plain_segment(self) -> bool:

@@ -29,7 +29,7 @@ from hardmax._core.library import core
 from hardmax._core.memory import address, give_back, spare_block
 from hardmax._ground.arguments import prepare_array
 from hardmax.exact.rounding import TINY
-from hardmax.models._arithmetic.enclosures import Enclosed, known
+from hardmax.models._arithmetic.enclosures import Enclosed, mark_overflow
 from hardmax.models.argmax import AffineMap, ArgmaxNetwork
 from hardmax.regions._lines.line_composition import LineForms
 from hardmax.regions._lines.line_signatures import SignatureWalk
@@ -70,7 +70,7 @@ def composed_maps(network: ArgmaxNetwork, stream: FirstForms, walk: SignatureWal
     """Return the output on each cell, as slopes and offsets with radii.
 
     Args:
-        network: A ReLU network (see `is_rectified`).
+        network: A ReLU network (see `is_relu_network`).
         stream: The forms before the first layer.
         walk: The signatures of the cells.
 
@@ -91,4 +91,4 @@ def composed_maps(network: ArgmaxNetwork, stream: FirstForms, walk: SignatureWal
     while done < n_cells:
         done = core().hm_line_maps_compose(memory.address, done, address(values), address(radii))
     give_back(memory)
-    return known(values, radii)
+    return mark_overflow(values, radii)

@@ -16,7 +16,7 @@ import numpy as np
 from hardmax._core.library import accepted_size, core
 from hardmax._core.memory import Memory, address
 from hardmax._ground.arguments import prepare_array
-from hardmax.models._arithmetic.point_winners import Coincidences, PointWinners, point_winners
+from hardmax.models._arithmetic.point_winners import PointWinners, TieClassifier, find_point_winners
 from hardmax.models.argmax import ArgmaxNetwork
 from hardmax.regions._location.signature_index import (
     SignatureIndex,
@@ -140,7 +140,7 @@ class PointNamer:
         self._domain = domain
         # The maps of a chart may be layers here, which have signatures of their own.
         self._network, self._n_before = charted_network(network, domain)
-        self._coincidences = Coincidences(self._network)
+        self._coincidences = TieClassifier(self._network)
         is_narrow = most_weights(self._network) <= _MOST_WEIGHTS
         self._points = CorePoints(self._network, self._n_before) if is_narrow else None
         none = np.empty((0, self._network.n_groups), dtype=np.int64)
@@ -155,7 +155,7 @@ class PointNamer:
         # Another thread may find out that it is in vain.
         find = self._points
         if find is None:
-            winners = point_winners(self._network, points)
+            winners = find_point_winners(self._network, points)
             return NamedPoints(winners.first[:, self._n_before :], np.arange(len(points)), winners)
         names, is_open = find(points)
         left = np.flatnonzero(is_open)
@@ -163,7 +163,7 @@ class PointNamer:
             return NamedPoints(names, left, self._none)
         if len(left) > _VAIN_SHARE * max(len(points), _FEWEST_TRIED):
             self._points = None
-        winners = point_winners(self._network, points[left])
+        winners = find_point_winners(self._network, points[left])
         names[left] = winners.first[:, self._n_before :]
         return NamedPoints(names, left, winners)
 
@@ -192,7 +192,7 @@ class PointNamer:
             if len(left) > _VAIN_SHARE * max(len(points), _FEWEST_TRIED):
                 self._points = None
         for batch in self.batches(len(left)):
-            winners = point_winners(self._network, left[batch])
+            winners = find_point_winners(self._network, left[batch])
             names = winners.first[:, self._n_before :]
             named = NamedPoints(names, np.arange(len(names)), winners)
             on_walls = self.on_walls(named, np.ones(len(names), dtype=np.bool_))
@@ -218,7 +218,7 @@ class PointNamer:
                 named.left[i]
                 for i, n_tied in tied
                 if chosen[named.left[i]]
-                and not self._coincidences.explain(winners.first[i], n_tied)
+                and not self._coincidences.holds_on_cell(winners.first[i], n_tied)
             ],
             dtype=np.int64,
         )

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from hardmax.exact.integer_vectors import Vector
 from hardmax.geometry.linear_programs import Height, largest_height
-from hardmax.models._arithmetic.recomposition import exact_layers
+from hardmax.models._arithmetic.recomposition import iter_exact_layers
 from hardmax.models.argmax import ArgmaxNetwork
 from hardmax.regions.charted_domains import ChartedDomain
 from hardmax.typing import IntArray
@@ -117,7 +117,7 @@ def cell_gaps(
     gaps: list[ScoreGap] = []
     n_winners: list[int] = []
     n_rivals: list[int] = []
-    for layer, scores, winners in exact_layers(network, domain.coordinates, signature):
+    for layer, scores, winners in iter_exact_layers(network, domain.coordinates, signature):
         unit = Fraction(2) ** scores.exponent / scores.denominator
         for group, winner in enumerate(winners):
             start, end = int(layer.starts[group]), int(layer.starts[group + 1])

@@ -18,8 +18,8 @@ from hardmax.exact.dyadic import homogeneous_points
 from hardmax.models._arithmetic.recomposition import (
     RationalForms,
     chart_forms,
-    decided_layers,
-    exact_layers,
+    iter_decided_layers,
+    iter_exact_layers,
 )
 from hardmax.models.argmax import AffineMap, ArgmaxLayer, ArgmaxNetwork, Place
 from hardmax.typing import FloatArray
@@ -55,7 +55,7 @@ def point_trace(network: ArgmaxNetwork, point: FloatArray) -> Iterator[HardLayer
         offsets = [row[-1] for row in scores.rows]
         return [offsets.index(max(offsets[a:b]), a) - a for a, b in _groups(place.layer)]
 
-    for layer, scores, winners in decided_layers(network, chart_forms(constant), name):
+    for layer, scores, winners in iter_decided_layers(network, chart_forms(constant), name):
         yield _decisions(layer, scores, winners, partial(_constant, _unit(scores)))
 
 
@@ -69,7 +69,7 @@ def cube_trace(
     coordinates = chart_forms(AffineMap.identity(network.dim_in))
     *centre, scale = (fmpz(int(x)) for x in homogeneous_points(point[np.newaxis])[0])
     reach = arb(radius)
-    for layer, scores, winners in exact_layers(network, coordinates, signature):
+    for layer, scores, winners in iter_exact_layers(network, coordinates, signature):
         unit = _unit(scores)
 
         def ball(row: _Row, unit: arb = unit) -> arb:
@@ -101,7 +101,7 @@ def cell_trace(
         spread: A function that returns lower and upper bounds on the values of a form with integer
             coefficients on the cell.
     """
-    for layer, scores, winners in exact_layers(network, coordinates, signature):
+    for layer, scores, winners in iter_exact_layers(network, coordinates, signature):
         unit = _unit(scores)
 
         def score(row: _Row, unit: arb = unit) -> arb:

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from flint import arb, arb_mat, fmpz
 
 from hardmax.exact.ball_matrices import ball_matrix, differences, mean_row, rows_of
-from hardmax.models._arithmetic.layers import Numbers, passed_on
+from hardmax.models._arithmetic.layers import VectorBackend, finish_layer
 from hardmax.models.argmax import AffineMap, ArgmaxLayer, ArgmaxNetwork
 from hardmax.stability.networks.hard_traces import HardLayer
 
@@ -76,7 +76,7 @@ class ErrorPass:
     def __init__(self, network: ArgmaxNetwork, taus: list[float]) -> None:
         self.network = network
         self._weights: dict[AffineMap, arb_mat] = {}
-        self._numbers = Numbers(self._moved, _sums)
+        self._numbers = VectorBackend(self._moved, _sums)
         self.taus = [arb(tau) for tau in taus]
         self.prepared = [_LayerBalls(layer) for layer in network.layers]
 
@@ -101,9 +101,9 @@ class ErrorPass:
                 else:
                     agree &= step.keeps_winner(group)
             before = [arb(0)] * hard.layer.dim_in if error is None else error
-            error = passed_on(hard.layer, before, blocks, self._numbers)
+            error = finish_layer(hard.layer, before, blocks, self._numbers)
         final = error if error is not None else [arb(0)] * self.network.readout.dim_in
-        output = self._numbers.mapped(self.network.readout, final)
+        output = self._numbers.apply_affine(self.network.readout, final)
         return SoftErrors(output, rivals, margins, agree)
 
     def _moved(self, affine: AffineMap, error: list[arb]) -> list[arb]:

@@ -39,7 +39,7 @@ from hardmax.exact.dyadic import scaled_rows
 from hardmax.exact.integer_vectors import Vector, wide_rows
 from hardmax.geometry.domains import Box
 from hardmax.geometry.polytopes import Polytope
-from hardmax.models._arithmetic.layers import Numbers, passed_on
+from hardmax.models._arithmetic.layers import VectorBackend, finish_layer
 from hardmax.models._arithmetic.recomposition import RationalForms
 from hardmax.models.argmax import AffineMap, ArgmaxLayer, ArgmaxNetwork
 from hardmax.regions.charted_domains import enclosing_box
@@ -104,7 +104,7 @@ def carried_liftings(network: ArgmaxNetwork, signatures: IntArray) -> WideArray:
     zero = fmpq_mat(embedding.nrows(), embedding.ncols())
     scores = [SignedParts.of(*layer.exact_scores) for layer in network.layers]
     split = cache(lambda affine: SignedParts.of(*affine.exact))
-    numbers = Numbers(lambda affine, pair: split(affine).apply(pair), ConvexPair.plus)
+    numbers = VectorBackend(lambda affine, pair: split(affine).apply(pair), ConvexPair.plus)
     known: dict[tuple[int, ...], ConvexPair] = {(): ConvexPair(embedding, zero)}
     result = []
     for signature in map(tuple, signatures.tolist()):
@@ -114,9 +114,11 @@ def carried_liftings(network: ArgmaxNetwork, signatures: IntArray) -> WideArray:
             if name not in known:
                 # The forms are split after they are composed with the query: a smaller q.
                 blocks = _contributions(layer, scores[depth].apply(pair), signature[groups])
-                known[name] = passed_on(layer, pair, blocks, numbers)
+                known[name] = finish_layer(layer, pair, blocks, numbers)
             pair = known[name]
-        result.append(np.array(numbers.mapped(network.readout, pair).q.tolist(), dtype=object))
+        result.append(
+            np.array(numbers.apply_affine(network.readout, pair).q.tolist(), dtype=object)
+        )
     return np.stack(result)
 
 
