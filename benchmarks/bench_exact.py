@@ -26,6 +26,5 @@ def tables() -> Iterator[Table]:
         ("forms", "dimension", "points", "ns per point", "relative to float argmax"),
         rows,
         """Gaussian forms and points. Every winner is proven, by floats with an error bound or in
-        integers. The last column compares the time with that of a plain matrix product and
-        argmax.""",
+        integers. The last column is the time relative to a plain matrix product and argmax.""",
     )

@@ -135,5 +135,6 @@ def tables() -> Iterator[Table]:
         {N_SEEDS} networks of the minimum over many rounds. The same run measures two other
         programs: a plain C++ search with comparable filters that only counts and whose networks are
         read in advance, and SyReNN's C++ code including its set-up. The ratios divide their times
-        by those of hardmax. The transformers have 8 keys, two heads and 16 units in each block.""",
+        by the times of hardmax. The transformers have 8 keys, two heads and 16 units
+        in each block.""",
     )

@@ -157,10 +157,10 @@ def tables() -> Iterator[Table]:
         f"""Cells per CPU second for {N_SEEDS} models each, built in advance. The first three rates
         are for counting the cells; for storing them with winners, maps, vertices and facets; and
         for storing them with every pair of cells that share a facet and the walls between these.
-        The next column is the time of the third task divided by that of the second (the three tasks
-        are timed in turns). The last columns are the share of signs left to integers, and the speed
-        of storing relative to the split tree, which decides all signs in integers. For counting,
-        the cells of the last layer are not constructed, unless walls coincide or cells are
-        unbounded. Models with heads jump at their walls, where facets can overlap without being
+        The next column is the time of the third task divided by the time of the second (the three
+        tasks are timed in turns). The last columns are the share of signs left to integers, and the
+        speed of storing relative to the split tree, which decides all signs in integers. For
+        counting, the cells of the last layer are not constructed, unless walls coincide or cells
+        are unbounded. Models with heads jump at their walls, where facets can overlap without being
         equal; there, the cells on the other side are listed for each facet.""",
     )

@@ -355,8 +355,8 @@ def cluster_table(seconds: float, own: float, gigabytes: float) -> Table:
             ("data per second, MB", 1e3 * gigabytes / lasts),
         ],
         """Extrapolated from the previous table, if all cores are like this one, and if network and
-        disk keep up. The cells of this network are found faster than those of any other. With wider
-        layers, jobs take longer per cell, and one process keeps more cores busy.""",
+        disk keep up. Cells are found faster in this network than in any other. With wider layers,
+        jobs take longer per cell, and one process keeps more cores busy.""",
     )
 
 
