@@ -52,17 +52,17 @@ def in_pieces(search, rng, n_steps):
         run = runs.Run(search, stacks.pop(), runs.c_int32(0), stores=True)
         found.append(run)
         for _ in range(int(rng.integers(n_steps // 2, n_steps))):
-            if (status := run.go_on(-1, 1)) == runs.DONE:
+            if (status := run.run_slice(-1, 1)) == runs.DONE:
                 break
             if status != runs.BUDGET:
-                run.make_way(status)
+                run.handle_stop(status)
         else:
-            left = run.search.give_away(run.search.counts()[3])
+            left = run.search.take_lowest(run.search.counts()[3])
             cut = int(rng.integers(0, len(left)))
             parts = filter(None, (left[:cut], left[cut:]))
             # In one dimension there are no stores, and tasks are not written.
             stacks += parts if search.dim == 1 else (_written(part, search) for part in parts)
-    return runs.packed(found, True, 1)
+    return runs.pack_cells(found, True, 1)
 
 
 def _written(stack, search):
@@ -77,7 +77,7 @@ def differences(seed, most_cells, dim, *, stores):
     whole = engine.explore(network, domain, max_cells=most_cells + 1)
     if whole.n_counted > most_cells:
         return None
-    read = plane.planar_domain if dim == 2 else space.spatial_domain
+    read = plane.read_planar_domain if dim == 2 else space.read_spatial_domain
     search = engine.search_domain(network, read(domain, dim))
     found = []
     for n_steps in (20, 100):

@@ -26,9 +26,9 @@ from hardmax.regions._neighbours.facets import CoreFacets
 from hardmax.regions._neighbours.plane import StoredCells
 from hardmax.regions._search import networks, plane, space
 from hardmax.regions._search.networks import core_network
-from hardmax.regions._search.plane_domains import planar_domain
+from hardmax.regions._search.plane_domains import read_planar_domain
 from hardmax.regions._search.searches import CoreSearch, Task
-from hardmax.regions._search.space_domains import spatial_domain
+from hardmax.regions._search.space_domains import read_spatial_domain
 from hardmax.regions._stores.tasks import read_stack, stack_bytes
 from hardmax.regions.cells import WallNames
 from hardmax.regions.charted_domains import charted
@@ -44,7 +44,7 @@ def packed(network):
     """Return the integers and the numbers of a network as the core gets them."""
     integers, numbers = [len(network.layers), network.embedding.dim_out], []
     for layer in network.layers:
-        networks._pack_layer(layer, networks.standing_classes(layer), integers, numbers)
+        networks._pack_layer(layer, networks.find_identical_forms(layer), integers, numbers)
     networks._pack_map(network.readout, integers, numbers)
     return integers, np.concatenate([np.ravel(part) for part in numbers])
 
@@ -222,8 +222,8 @@ def test_polytopes_that_no_network_has_are_refused(name, entry, number):
 def begun():
     """Return a network, its search on a square, and that search under way."""
     network = PLANAR.network
-    search = plane.search_domain(network, planar_domain(charted(SQUARE, 2), 2))
-    where = {"is_bounded": True, "stores": False, "whole": search.given}
+    search = plane.search_domain(network, read_planar_domain(charted(SQUARE, 2), 2))
+    where = {"is_bounded": True, "stores": False, "whole": search.cell_struct}
     return network, search, CoreSearch(core_network(network), search.stream, search.scale, **where)
 
 
@@ -467,11 +467,11 @@ def test_corners_of_planar_hulls_are_points(is_upper):
 
 def test_a_chain_has_forms_of_its_group():
     network = MaxoutNetwork([[[[1.0], [2.0], [3.0]]] * 2, [[1.0], [1.0]]]).network
-    domain = spatial_domain(Segment([-1.0], [1.0]), 1)
+    domain = read_spatial_domain(Segment([-1.0], [1.0]), 1)
     start = space.search_domain(network, domain)
     search = CoreSearch(
         core_network(network), start.stream, start.scale,
-        is_bounded=True, stores=False, whole=start.given,
+        is_bounded=True, stores=False, whole=start.cell_struct,
     )  # fmt: skip
     search.set_chain(0, 1, np.array([4, 3]))
     assert search.candidates(0, 1) == [4, 3]

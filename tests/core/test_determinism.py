@@ -106,18 +106,18 @@ def test_threads_find_what_one_finds_in_every_bit(workers, alone, monkeypatch):
     monkeypatch.setattr(shared_searches, "SLICE_S", 1e-6)
     monkeypatch.setattr(shared_searches, "_BRIEF_S", 0.0)
     monkeypatch.setattr(shared_searches, "_WORTH_THREADS_S", -1.0)
-    monkeypatch.setattr(shared_searches, "_LEAST_BETWEEN", 3)
-    given, give = [], core_runs.Run.give_away
+    monkeypatch.setattr(shared_searches, "_MIN_STEPS_BETWEEN", 3)
+    given, give = [], core_runs.Run.donate_work
     monkeypatch.setattr(
-        core_runs.Run, "give_away", lambda run: given.append(give(run)) or given[-1]
+        core_runs.Run, "donate_work", lambda run: given.append(give(run)) or given[-1]
     )
     assert digests(workers=workers) == alone
     assert any(given)
 
 
 def finished(run):
-    while (status := run.go_on(-1, 10**6)) != DONE:
-        run.make_way(status)
+    while (status := run.run_slice(-1, 10**6)) != DONE:
+        run.handle_stop(status)
     return run
 
 
@@ -125,7 +125,7 @@ def finished(run):
 def test_what_a_run_gives_away_is_found_by_others(model):
     network, dim = model.network, model.network.dim_in
     engine = planar if dim == 2 else spatial
-    read = planar.planar_domain if dim == 2 else spatial.spatial_domain
+    read = planar.read_planar_domain if dim == 2 else spatial.read_spatial_domain
     start = engine.search_domain(network, read(WholeSpace(dim), dim))
     none = np.zeros(1, dtype=np.int32), np.zeros(1, dtype=np.int8)
     tasks = [Task(0, False, *none, start.cell, False)]
@@ -133,15 +133,15 @@ def test_what_a_run_gives_away_is_found_by_others(model):
     while tasks:
         run = core_runs.Run(start, [tasks.pop()], c_int32(0), stores=True)
         for _ in range(4):
-            if (status := run.go_on(-1, 1)) == DONE:
+            if (status := run.run_slice(-1, 1)) == DONE:
                 break
             if status != BUDGET:
-                run.make_way(status)
+                run.handle_stop(status)
         # The lower half of the stack, again and again.
-        tasks += run.give_away()
+        tasks += run.donate_work()
         runs.append(finished(run))
     assert len(runs) > 1
-    found = core_runs.packed(runs, True, 2)
+    found = core_runs.pack_cells(runs, True, 2)
     assert digest(found) == digest(engine.explore(network, WholeSpace(dim)))
 
 
@@ -159,7 +159,7 @@ def test_a_search_in_pieces_finds_the_same_in_every_bit(dim, seed):
 def test_ties_do_not_depend_on_how_a_search_is_cut():
     model = integer_transformer(79, 3, 3, 2, n_blocks=1, repeat=True)
     search = spatial.search_domain(
-        model.network, spatial.spatial_domain(WholeSpace(3), model.network.dim_in)
+        model.network, spatial.read_spatial_domain(WholeSpace(3), model.network.dim_in)
     )
     whole = spatial.explore(model.network, WholeSpace(3))
     for seed in seeds(5):
@@ -172,14 +172,14 @@ def test_parts_of_a_group_that_are_given_away_need_no_integers():
     rng = np.random.default_rng(1)
     keys = rng.normal(size=(12, 3))
     network = HardTransformer([Block([AttentionHead(np.eye(3), keys, keys, np.eye(3))])]).network
-    start = spatial.search_domain(network, spatial.spatial_domain(Box([-2] * 3, [2] * 3), 3))
+    start = spatial.search_domain(network, spatial.read_spatial_domain(Box([-2] * 3, [2] * 3), 3))
     none = np.zeros(1, dtype=np.int32), np.zeros(1, dtype=np.int8)
     run = core_runs.Run(start, [Task(0, False, *none, start.cell, False)], c_int32(0), stores=True)
     while run.counts()[3] < 8:
-        assert run.go_on(-1, 1) == BUDGET
-    for task in run.search.give_away(4):
+        assert run.run_slice(-1, 1) == BUDGET
+    for task in run.search.take_lowest(4):
         other = core_runs.Run(start, [task], c_int32(0), stores=True)
-        assert other.go_on(-1, 10**6) == DONE
+        assert other.run_slice(-1, 10**6) == DONE
 
 
 class Listening:
@@ -190,7 +190,7 @@ class Listening:
     def __init__(self, n_slices):
         self.budgets, self._n_slices = [], n_slices
 
-    def go_on(self, limit, budget, *, listens):
+    def run_slice(self, limit, budget, *, listens):
         self.budgets.append(budget)
         return BUDGET if len(self.budgets) < self._n_slices else DONE
 
@@ -201,13 +201,13 @@ class Listening:
 @pytest.mark.parametrize(("is_wanted", "most"), [(1, Listening.first_budget), (0, 1 << 22)])
 def test_slices_that_end_at_once_do_not_make_the_next_one_long(is_wanted, most):
     run = Listening(400)
-    shared_searches._Team([run], None, c_int32(is_wanted), None, False)._search(run, None)
+    shared_searches._SharedWork([run], None, c_int32(is_wanted), None, False)._search(run, None)
     assert max(run.budgets) == most
 
 
 def test_whoever_takes_what_was_offered_lets_the_others_go_on():
     run, is_wanted = Listening(1), c_int32(1)
-    team = shared_searches._Team([run], lambda stack: run, is_wanted, None, False)
+    team = shared_searches._SharedWork([run], lambda stack: run, is_wanted, None, False)
     team._waiting.append([])
-    assert team._next(None) is run
+    assert team._next_run(None) is run
     assert is_wanted.value == 0

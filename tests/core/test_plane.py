@@ -9,7 +9,7 @@ from hardmax._core.library import core
 from hardmax.geometry.domains import Box, WholeSpace
 from hardmax.regions._search import plane as planar
 from hardmax.regions._search.exact_plane import PlanarPath
-from hardmax.regions._search.rounded_forms import unit
+from hardmax.regions._search.rounded_forms import scale_ratio
 from hardmax.regions._search.searches import BUDGET, CoreSearch
 from tests.region_models import (
     dense_integers,
@@ -55,7 +55,7 @@ CASES = [
 def assert_enclosed(search, path, layer):
     """The scores of a layer lie within their radii of the true ones."""
     forms = path.scores(layer, refresh=False)
-    up, down = unit(forms)
+    up, down = scale_ratio(forms)
     rows = forms.rows[1::2] if path.network.layers[layer].is_relu else forms.rows
     scale = Fraction(path.scale)
     for column, row in zip(search.scores(layer, len(rows)).T.tolist(), rows, strict=True):
@@ -76,7 +76,7 @@ def test_scores_lie_within_their_radii_at_every_step(name, where, improves, monk
 
     def in_small_steps(search, room, limit, budget, _):
         path = path_of.setdefault(
-            search, PlanarPath(network, planar.planar_domain(domain, 2), search)
+            search, PlanarPath(network, planar.read_planar_domain(domain, 2), search)
         )
         for _ in range(budget):
             status = run(search, room, limit, 1)

@@ -176,7 +176,7 @@ def answers_about(rows, points, rho):
     )  # fmt: skip
     table, packed = FacetTable(network, cells), core_network(network)
     stream = first_stream(network, None, 2.0)
-    start = stream.start(2.0, is_bounded=True, stores=True)
+    start = stream.search_start(2.0, is_bounded=True, stores=True)
     sizes = len(rows), 0, len(points)
     memory = Memory(core().hm_solids_size(packed.address, 3, *sizes))
     core().hm_solids_init(memory.address, packed.address, addressof(start), *sizes, address(rows))

@@ -74,7 +74,7 @@ def test_everything_lies_within_its_radius_at_every_step(
     most = 400
     plain = spatial.explore(network, domain, max_cells=most)
     run, path_of, n_looks = CoreSearch.run, {}, [0]
-    where = spatial.spatial_domain(domain, dim)
+    where = spatial.read_spatial_domain(domain, dim)
 
     def in_small_steps(search, room, limit, budget, _):
         path = path_of.setdefault(search, SpatialPath(network, where, search))

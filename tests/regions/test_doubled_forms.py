@@ -10,8 +10,8 @@ from hardmax.geometry.domains import Box, Segment, Slice, WholeSpace
 from hardmax.models._arithmetic.recomposition import chart_forms
 from hardmax.models.networks import ReluNetwork
 from hardmax.regions._lines import lines
-from hardmax.regions._search.plane_domains import planar_domain
-from hardmax.regions._search.rounded_forms import doubled_forms, unit
+from hardmax.regions._search.plane_domains import read_planar_domain
+from hardmax.regions._search.rounded_forms import doubled_forms, scale_ratio
 from hardmax.regions.engines import enumerate_regions
 from tests.region_models import gaussian_relu
 
@@ -28,11 +28,13 @@ def assert_encloses(column, truth, shares):
 
 
 def test_rational_forms_are_doubled():
-    domain = planar_domain(Slice(np.full(3, 0.1), np.eye(3)[:2] / 3.0, Box([-1, -1], [1, 1])), 3)
+    domain = read_planar_domain(
+        Slice(np.full(3, 0.1), np.eye(3)[:2] / 3.0, Box([-1, -1], [1, 1])), 3
+    )
     network = gaussian_relu(0, [3, 2]).network
     forms = chart_forms(domain.chart).compose(network.embedding)
     block = doubled_forms(forms, forms.rows, SCALE)
-    up, down = unit(forms)
+    up, down = scale_ratio(forms)
     for column, row in zip(block.T, forms.rows, strict=True):
         truth = [Fraction(int(x) * up, down) for x in row]
         assert_encloses(column, truth, 2.0**-100)

@@ -147,8 +147,10 @@ def test_deep_models_with_large_heads_have_the_cells_of_the_exact_engine(seed):
 
 def test_bends_that_floats_leave_open_are_decided_in_integers(monkeypatch):
     asked = []
-    orders = SpatialPath._orders
-    monkeypatch.setattr(SpatialPath, "_orders", lambda *given: asked.append(1) or orders(*given))
+    orders = SpatialPath._try_set_chain
+    monkeypatch.setattr(
+        SpatialPath, "_try_set_chain", lambda *given: asked.append(1) or orders(*given)
+    )
     # All walls meet in one point, of which no coordinate is a float.
     x, none = np.linspace(-1.0, 1.0, 99), np.zeros((99, 2))
     places, bias = np.column_stack([x, x]), [0.1, 0.7]

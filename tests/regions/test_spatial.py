@@ -435,7 +435,7 @@ def test_room_for_cells_grows_as_needed(monkeypatch):
 def test_the_stack_grows_as_needed(monkeypatch, domain):
     models = gaussian_relu(5, [3, 6, 6]), transformer(3, 3, tenths)
     expected = [explore(model.network, domain) for model in models]
-    monkeypatch.setattr(core_searches, "FIRST_ROOM", (10, 2))
+    monkeypatch.setattr(core_searches, "FIRST_CAPACITY", (10, 2))
     for model, before in zip(models, expected, strict=True):
         found = explore(model.network, domain)
         assert np.array_equal(found.signatures, before.signatures)

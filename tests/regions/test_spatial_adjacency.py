@@ -19,7 +19,7 @@ from hardmax.regions._neighbours import space as spatial_adjacency
 from hardmax.regions._neighbours.adjacency import neighbouring_cells
 from hardmax.regions._neighbours.facets import OPEN, CoreFacets
 from hardmax.regions._neighbours.plane import Regions
-from hardmax.regions._search.rounded_forms import unit
+from hardmax.regions._search.rounded_forms import scale_ratio
 from hardmax.regions.engines import enumerate_regions
 from tests.region_models import (
     box_and_space,
@@ -354,7 +354,7 @@ def test_forms_of_facets_are_recomposed_within_their_radii(seed):
             winners = tuple(part.signatures[owners[facet]].tolist())
             here = regions.forms(int(layer_of[group]), winners)
             start = int(here.layer.starts[group - int(np.argmax(layer_of == layer_of[group]))])
-            rows, (up, down) = here.scores.rows, unit(here.scores)
+            rows, (up, down) = here.scores.rows, scale_ratio(here.scores)
             pair = zip(rows[start + winners[group]], rows[start + rival], strict=True)
             truth = [Fraction(int(a - b) * up, down) for a, b in pair]
             errors = [

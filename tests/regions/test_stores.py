@@ -22,7 +22,7 @@ from hardmax.models.networks import ReluNetwork
 from hardmax.models.storage import model_bytes
 from hardmax.regions._search import plane, runs
 from hardmax.regions._search.explored import explored_text
-from hardmax.regions._search.plane_domains import planar_domain
+from hardmax.regions._search.plane_domains import read_planar_domain
 from hardmax.regions._search.searches import Task
 from hardmax.regions._stores import durable, jobs, manifests
 from hardmax.regions._stores.manifests import MODEL
@@ -134,7 +134,7 @@ KILLED = """
 import sys
 from hardmax.regions._search import plane, runs
 from hardmax.regions._search.explored import explored_text
-from hardmax.regions._search.plane_domains import planar_domain
+from hardmax.regions._search.plane_domains import read_planar_domain
 from hardmax.regions._search.searches import Task
 from hardmax.regions._stores import durable
 from hardmax.regions.charted_domains import charted
@@ -690,13 +690,13 @@ def test_forged_walls_are_refused_where_signs_are_decided_in_integers(
     def changed(cell):
         return cell._replace(walls=change(cell.walls))
 
-    with pytest.raises(RecordFormatError, match="`task` must be what is left of a search"):
+    with pytest.raises(RecordFormatError, match="`task` must hold the rest of a search"):
         jobs.advance(changed_task(model.network, domain, changed)._replace(seconds=5.0))
 
 
 def test_a_forged_task_that_knows_coincidences_of_no_layer_is_refused():
     network = NET.network
-    cell = plane.search_domain(network, planar_domain(charted(SQUARE, 2), 2)).cell
+    cell = plane.search_domain(network, read_planar_domain(charted(SQUARE, 2), 2)).cell
     winners = np.zeros(network.n_groups + 1, dtype=np.int32)
     task = Task(0, False, winners, winners.astype(np.int8), cell, False)
     assert read_stack(stack_bytes([task]), network, 2)
@@ -789,15 +789,15 @@ def test_a_task_with_fewer_cells_than_its_shard_is_named(tmp_path, short_jobs):
 def test_what_is_found_and_what_is_left_make_up_the_domain(model, dim, stores, monkeypatch):
     monkeypatch.setattr(runs, "_BETWEEN_MEASURES", 0)
     network, engine = model.network, "planar" if dim == 2 else "spatial"
-    where, search = jobs._prepared(model_bytes(network), f"box:-2,3^{dim}", engine)
+    where, search = jobs._prepare_search(model_bytes(network), f"box:-2,3^{dim}", engine)
     assert search.volume() == pytest.approx(5.0**dim, rel=1e-12)
     run = runs.Run(search, None, runs.c_int32(0), stores=stores)
     lefts, stops = [search.volume()], []
     while not stops or stops[-1] != runs.DONE:
-        stops.append(run.go_on(-1, 3))
+        stops.append(run.run_slice(-1, 3))
         if stops[-1] not in (runs.BUDGET, runs.DONE):
-            run.make_way(stops[-1])
-        lefts.append(run.measure_left())
+            run.handle_stop(stops[-1])
+        lefts.append(run.measure_remaining())
         assert lefts[-1] <= lefts[-2] + 1e-9
     assert len(lefts) > 3
     assert lefts[-1] == 0.0
@@ -807,9 +807,9 @@ def test_what_is_found_and_what_is_left_make_up_the_domain(model, dim, stores, m
     for n_steps in (1, 5, 20):
         run = runs.Run(search, None, runs.c_int32(0), stores=True)
         for _ in range(n_steps):
-            run.go_on(-1, 1)
-        left = run.measure_left()
-        part = Partition(network, where, runs.packed([run], False, 1), engine)
+            run.run_slice(-1, 1)
+        left = run.measure_remaining()
+        part = Partition(network, where, runs.pack_cells([run], False, 1), engine)
         found = float(part.volumes.sum()) if part.n_found else 0.0
         assert found + left == pytest.approx(search.volume(), rel=1e-9)
 
@@ -819,7 +819,7 @@ def test_what_is_found_and_what_is_left_make_up_the_domain(model, dim, stores, m
 )
 def test_no_box_is_too_large_or_too_small_to_be_measured(size, volume):
     network = gaussian_relu(1, [3, 3]).network
-    _, search = jobs._prepared(model_bytes(network), f"box:-{size},{size}^3", "spatial")
+    _, search = jobs._prepare_search(model_bytes(network), f"box:-{size},{size}^3", "spatial")
     assert search.volume() == pytest.approx(volume, rel=1e-12, abs=0.0)
     text = explored_text(search.volume(), search.volume())
     assert text == (", 0.00 % of the volume" if 0.0 < volume < np.inf else "")
@@ -857,8 +857,12 @@ def test_threads_say_their_share_of_the_volume(monkeypatch):
         monkeypatch.setattr(runs, name, 0.0)
     monkeypatch.setattr(runs, "_FIRST_BUDGET", 20)
     said = []
-    usual = runs._Team.explored
-    monkeypatch.setattr(runs._Team, "explored", lambda team: said.append(usual(team)) or said[-1])
+    usual = runs._SharedWork.describe_progress
+    monkeypatch.setattr(
+        runs._SharedWork,
+        "describe_progress",
+        lambda work: said.append(usual(work)) or said[-1],
+    )
     _progress_lines(monkeypatch)
     model = gaussian_relu(1, [3, 10, 10])
     enumerate_regions(model, Box([-2] * 3, [3] * 3), workers=2)

@@ -13,8 +13,8 @@ from hardmax.errors import ArgumentError
 from hardmax.explorer.plain_data import domain_from_data, model_from_data
 from hardmax.models.argmax import AffineMap, ArgmaxNetwork
 from hardmax.regions._search.plane import search_domain
-from hardmax.regions._search.plane_domains import planar_domain
-from hardmax.regions._search.runs import SLICE_S, Run, next_budget, packed
+from hardmax.regions._search.plane_domains import read_planar_domain
+from hardmax.regions._search.runs import SLICE_S, Run, next_budget, pack_cells
 from hardmax.regions._search.searches import BUDGET, CELL_LIMIT, DONE
 from hardmax.regions.certificate_format import Certificate
 from hardmax.regions.charted_domains import charted
@@ -103,19 +103,19 @@ def find_cells(
         report: Called with the number of cells found so far.
     """
     network, domain = question
-    where = search_domain(network, planar_domain(domain, network.dim_in))
+    where = search_domain(network, read_planar_domain(domain, network.dim_in))
     run = Run(where, None, c_int32(0), stores=True)
     budget, deadline = run.first_budget, time.monotonic() + MOST_SECONDS
     while True:
         began = time.perf_counter()
-        status = run.go_on(MOST_CELLS, budget)
+        status = run.run_slice(MOST_CELLS, budget)
         if status in (DONE, CELL_LIMIT) or time.monotonic() > deadline:
-            cells = packed([run], status == DONE, 1)
+            cells = pack_cells([run], status == DONE, 1)
             return Partition(network, charted(domain, network.dim_in), cells, "planar")
         if status == BUDGET:
             budget = next_budget(budget, time.perf_counter() - began, SLICE_S)
         else:
-            run.make_way(status)
+            run.handle_stop(status)
         if is_given_up():
             return None
         report(run.n_found)

@@ -196,7 +196,7 @@ class CellArrays:
     def n_stored(self) -> int:
         """The number of stored cells: all cells found, or 0 if they were only counted."""
         # If a search holds the signatures, this does not copy them into an array.
-        return len(self.signatures) if self.found is None else int(self.found.room.n_cells)
+        return len(self.signatures) if self.found is None else int(self.found.buffer.n_cells)
 
     @cached_property
     def walls(self) -> AnyArray | None:

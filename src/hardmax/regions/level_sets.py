@@ -24,7 +24,7 @@ from hardmax.exact.integer_vectors import Vector, primitive
 from hardmax.exact.rounding import RAISE, TINY, rounding_factor
 from hardmax.geometry.polytopes import Polytope
 from hardmax.models.argmax import AffineMap
-from hardmax.regions._search.plane_domains import planar_domain
+from hardmax.regions._search.plane_domains import read_planar_domain
 from hardmax.regions.cell_rows import ExactLayers
 from hardmax.regions.partition import Partition
 from hardmax.typing import BoolArray, FloatArray, IntArray
@@ -230,7 +230,7 @@ def _points(partition: Partition) -> _Points | None:
     elif cells.facets is not None:
         rho, way_rho = np.repeat(cells.facets.blurs, np.diff(starts), axis=0).T
     elif partition.domain.dim == 2:
-        scale = planar_domain(partition.domain, partition.domain.ambient_dim).scale
+        scale = read_planar_domain(partition.domain, partition.domain.ambient_dim).scale
         rho = _STORED_RADIUS * np.maximum(np.abs(at).max(axis=1), scale)
         way_rho = np.full(len(at), _STORED_RADIUS)
     else:

@@ -14,7 +14,7 @@ from hardmax._ground.arguments import prepare_array
 from hardmax.models.argmax import ArgmaxNetwork
 from hardmax.regions._measures.measures import BALL, VOLUME, WITNESS, Answers
 from hardmax.regions._search.networks import CoreNetwork, core_network
-from hardmax.regions._search.plane_domains import planar_domain
+from hardmax.regions._search.plane_domains import read_planar_domain
 from hardmax.regions._search.rounded_forms import first_stream
 from hardmax.regions.cells import CellArrays, largest_row
 from hardmax.regions.charted_domains import ChartedDomain
@@ -63,11 +63,11 @@ def measured(
         [-0.5, -0.5]
     """
     assert cells.starts is not None, "the planar engine stores polygons"
-    where = planar_domain(domain, network.dim_in)
+    where = read_planar_domain(domain, network.dim_in)
     edges, borders = where.cell
     packed = core_network(network)
     stream = first_stream(network, where.inputs, where.scale)
-    start = stream.start(where.scale, is_bounded=where.is_bounded, stores=True)
+    start = stream.search_start(where.scale, is_bounded=where.is_bounded, stores=True)
     starts = prepare_array(cells.starts, np.int64)
     room = largest_row(starts)
     library = core()
@@ -105,7 +105,7 @@ def _codes(cells: CellArrays, packed: CoreNetwork) -> AnyArray:
         return prepare_array(cells.wall_names.codes, np.int32)
     assert cells.walls is not None, "the planar engine stores walls"
     layer, group, _, rival = cells.walls.T
-    first_group = np.searchsorted(packed.group_layers, np.arange(packed.n_layers + 1))
+    first_group = np.searchsorted(packed.layer_of_group, np.arange(packed.n_layers + 1))
     form = packed.form_starts[np.where(layer < 0, 0, first_group[layer] + group)] + rival
     codes: AnyArray = np.where(layer < 0, -5 - group, form).astype(np.int32)
     return codes

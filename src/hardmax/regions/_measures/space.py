@@ -15,7 +15,7 @@ from hardmax.regions._measures.measures import BALL, VOLUME, WITNESS, Answers
 from hardmax.regions._neighbours.facets import FacetTable, passes_means
 from hardmax.regions._search.networks import core_network
 from hardmax.regions._search.rounded_forms import first_stream
-from hardmax.regions._search.space_domains import spatial_domain
+from hardmax.regions._search.space_domains import read_spatial_domain
 from hardmax.regions.cells import CellArrays, largest_row
 from hardmax.regions.charted_domains import ChartedDomain
 
@@ -60,10 +60,10 @@ def measured(
     """
     assert cells.facets is not None, "the spatial engine stores facets"
     assert cells.starts is not None, "the spatial engine stores vertices"
-    where = spatial_domain(domain, network.dim_in)
+    where = read_spatial_domain(domain, network.dim_in)
     packed, table = core_network(network), FacetTable(network, cells)
     stream = first_stream(network, domain.inputs, where.scale)
-    start = stream.start(where.scale, is_bounded=where.is_bounded, stores=True)
+    start = stream.search_start(where.scale, is_bounded=where.is_bounded, stores=True)
     borders = where.borders
     most = [largest_row(starts) for starts in (cells.facets.starts, cells.starts)]
     library = core()

@@ -12,8 +12,8 @@ from hardmax._ground.arguments import prepare_array
 from hardmax.models.argmax import ArgmaxLayer, ArgmaxNetwork
 from hardmax.regions._search.networks import core_network
 from hardmax.regions._search.rounded_forms import first_stream
-from hardmax.regions._search.searches import CellColumns, CellsRoom
-from hardmax.regions._search.space_domains import spatial_domain
+from hardmax.regions._search.searches import CellBuffer, CellColumns
+from hardmax.regions._search.space_domains import read_spatial_domain
 from hardmax.regions.cells import CellArrays, CellFacets
 from hardmax.regions.charted_domains import ChartedDomain
 from hardmax.typing import AnyArray, BoolArray, FloatArray, IntArray
@@ -87,9 +87,9 @@ class FacetTable:
         if found is None:
             room, dim, kept = _room_of(cells)
         else:
-            room, dim = found.room, found.dim
+            room, dim = found.buffer, found.dim
             if room.bit_signatures:
-                room = CellsRoom.from_buffer_copy(room)
+                room = CellBuffer.from_buffer_copy(room)
                 room.short_signatures, kept = address(cells.signatures), (found, cells.signatures)
         # Kept, because the core has only addresses.
         self._kept = room, kept, borders
@@ -100,7 +100,7 @@ class FacetTable:
         )  # fmt: skip
 
 
-def _room_of(cells: CellArrays) -> tuple[CellsRoom, int, list[AnyArray]]:
+def _room_of(cells: CellArrays) -> tuple[CellBuffer, int, list[AnyArray]]:
     """Return cells that are not those of a search as a search would write them.
 
     Returns:
@@ -122,7 +122,7 @@ def _room_of(cells: CellArrays) -> tuple[CellsRoom, int, list[AnyArray]]:
         "ties": (facets.ties, np.int32),
         "blurs": (facets.blurs, np.float64),
     }
-    room, kept = CellsRoom(), []
+    room, kept = CellBuffer(), []
     room.n_cells, room.n_vertices = len(cells.signatures), len(cells.vertices)
     room.n_facets, room.n_ties = len(facets.facets), len(facets.ties)
     for name, (column, kind) in columns.items():
@@ -157,7 +157,7 @@ def _layers(network: ArgmaxNetwork) -> _Layers:
         last = len(network.layers) - 1
         numbers = [_kind(layer, is_last=i == last) for i, layer in enumerate(network.layers)]
         kinds = np.array(numbers, dtype=np.int32)
-        groups = prepare_array(core_network(network).group_layers, np.int64)
+        groups = prepare_array(core_network(network).layer_of_group, np.int64)
         places = address(groups), address(kinds), address(words)
         known = network.kept["facets"] = _Layers(words, kinds, groups, places)
     return known
@@ -191,7 +191,7 @@ def passes_means(network: ArgmaxNetwork, facets: CellFacets) -> BoolArray:
     if not len(facets.ties):
         return passes
     is_wide = np.array([not layer.is_relu for layer in network.layers], dtype=np.bool_)
-    layers = core_network(network).group_layers
+    layers = core_network(network).layer_of_group
     merged = np.flatnonzero((facets.ties[:, 0] < 0) & is_wide[layers[facets.ties[:, 1]]])
     passes[np.searchsorted(facets.tie_starts, merged, side="right") - 1] = True
     return passes
@@ -223,7 +223,7 @@ class CoreFacets:
     ) -> None:
         self.network, self.domain, self.cells = network, domain, cells
         self._core = library = core()
-        where = spatial_domain(domain, network.dim_in)
+        where = read_spatial_domain(domain, network.dim_in)
         self._table = table = FacetTable(network, cells, where.borders)
         self.n_ties, given = table.n_ties, table.given
         given.covers = cells.is_complete
@@ -232,7 +232,7 @@ class CoreFacets:
             given.is_chosen = address(is_chosen)
         # Kept, because the core has only addresses.
         self._stream = first_stream(network, domain.inputs, where.scale)
-        start = self._stream.start(where.scale, is_bounded=True, stores=False)
+        start = self._stream.search_start(where.scale, is_bounded=True, stores=False)
         self._at = addressof(given)
         asked = self._at, core_network(network).address, addressof(start)
         memory = spare_block()

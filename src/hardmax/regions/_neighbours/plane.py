@@ -31,7 +31,7 @@ from hardmax.models._arithmetic.recomposition import RationalForms, layer_output
 from hardmax.models.argmax import ArgmaxNetwork
 from hardmax.regions._neighbours.adjacency import LazyNeighbours, Neighbours
 from hardmax.regions._search.networks import core_network
-from hardmax.regions._search.plane_domains import planar_domain
+from hardmax.regions._search.plane_domains import read_planar_domain
 from hardmax.regions._search.rounded_forms import first_stream
 from hardmax.regions._search.searches import CoreSearch
 from hardmax.regions.cell_rows import Wall
@@ -93,7 +93,7 @@ class StoredCells:
         assert starts is not None
         assert len(points) < 2**31, "edges are counted by 32 bits"
         self.network = network
-        self.domain = planar_domain(domain, network.dim_in)
+        self.domain = read_planar_domain(domain, network.dim_in)
         self.n_edges = len(points)
         self._starts = starts
         first_groups, form_starts, passes = _groups(network)

@@ -1,4 +1,4 @@
-"""Forms of a group that coincide, and the means of what they contribute."""
+"""Forms of a group that coincide, and the means of their gains and values."""
 
 from fractions import Fraction
 from itertools import pairwise
@@ -10,12 +10,16 @@ from hardmax.models.argmax import ArgmaxLayer
 from hardmax.typing import FloatArray
 
 
-def coinciding_means(layer: ArgmaxLayer, classes: list[list[int]]) -> tuple[FloatArray, FloatArray]:
-    """Return gains `(2, n_forms)` and values `(2, n_forms, width)`, averaged, with radii.
+def mean_contributions(
+    layer: ArgmaxLayer, classes: list[list[int]]
+) -> tuple[FloatArray, FloatArray]:
+    """Average gains `(2, n_forms)` and values `(2, n_forms, width)` over coinciding forms.
+
+    Each result holds the numbers, then their radii.
 
     Args:
         layer: The layer.
-        classes: Lists of two or more coinciding forms; the mean goes to the first of each.
+        classes: Lists of two or more coinciding forms; the first form of each list gets the mean.
     """
     gains = np.stack([layer.gains, np.zeros_like(layer.gains)])
     values = np.stack([layer.values, np.zeros_like(layer.values)])
@@ -32,26 +36,26 @@ def _mean(numbers: FloatArray) -> tuple[float, float]:
     return enclosed_quotient(total.numerator, total.denominator * len(numbers))
 
 
-def standing_classes(layer: ArgmaxLayer) -> list[list[int]]:
-    """List the sets of two or more forms of one group that coincide whatever comes before.
+def find_identical_forms(layer: ArgmaxLayer) -> list[list[int]]:
+    """List the sets of two or more forms of one group that are equal as functions of the stream.
 
     Examples:
         >>> from hardmax import MaxoutNetwork
         >>> units = [[[1.0, 2.0], [0.5, 0.0], [1.0, 2.0]]]
-        >>> standing_classes(MaxoutNetwork([units, [[1.0]]]).network.layers[0])
+        >>> find_identical_forms(MaxoutNetwork([units, [[1.0]]]).network.layers[0])
         [[0, 2]]
     """
-    if _are_certainly_distinct(layer):
+    if _are_provably_distinct(layer):
         return []
-    return coincidence_classes(layer.exact_scores[0].tolist(), layer.starts.tolist())
+    return find_equal_rows(layer.exact_scores[0].tolist(), layer.starts.tolist())
 
 
-def _are_certainly_distinct(layer: ArgmaxLayer) -> bool:
-    r"""Say whether floats prove that no two forms of a group are the same.
+def _are_provably_distinct(layer: ArgmaxLayer) -> bool:
+    r"""Return whether floats prove that no two forms of a group are equal.
 
-    Forms $(a_j W_q, \langle a_j, b_q\rangle + c_j)$ that are the same have the same value of every
-    functional $v$; here one without any pattern, summed up in floats. A sum of $n$ products is off
-    by at most $2 n u$ times the sum of their sizes, and $2^{-1000}$ for underflow.
+    Equal forms $(a_j W_q, \langle a_j, b_q\rangle + c_j)$ have equal values under every functional
+    $v$. Here $v$ is one functional without any pattern, evaluated in floats. A sum of $n$ products
+    has an error of at most $2 n u$ times the sum of their sizes, plus $2^{-1000}$ for underflow.
     """
     query, slopes = layer.query, layer.dense_slopes()
     v = 1.0 + np.modf(np.arange(1, layer.dim_in + 2) * _GOLDEN)[0]
@@ -67,7 +71,7 @@ def _are_certainly_distinct(layer: ArgmaxLayer) -> bool:
         errors = 4.0 * gamma * sizes + (1.0 + np.abs(slopes).sum(axis=1)) * TINY
         order = np.lexsort((values, layer.group_of))
         gaps, groups = np.diff(values[order]), layer.group_of[order]
-        # Written so that what overflowed is no proof.
+        # Written so that an overflow proves nothing.
         clear = gaps > 2.0 * np.maximum.reduceat(errors, layer.starts[:-1])[groups[1:]]
     return bool((clear | (groups[1:] != groups[:-1])).all())
 
@@ -75,7 +79,7 @@ def _are_certainly_distinct(layer: ArgmaxLayer) -> bool:
 _GOLDEN = 0.6180339887498949
 
 
-def coincidence_classes(rows: list[list[object]], starts: list[int]) -> list[list[int]]:
+def find_equal_rows(rows: list[list[object]], starts: list[int]) -> list[list[int]]:
     """List the sets of two or more forms of one group whose rows are equal."""
     classes = []
     for start, end in pairwise(starts):

@@ -1,7 +1,7 @@
-"""The exact forms of the layers on the path of a search, and floats made from them.
+"""The exact forms of the layers on the path of a search, and their roundings to floats.
 
-Everything is read from stored weights, the domain and the winners on the path; no float of the core
-is.
+They are computed from the stored weights, the domain and the winners on the path. No floating-point
+result of the core is used.
 """
 
 from typing import Any
@@ -13,25 +13,25 @@ from hardmax.exact.decisions import Decisions
 from hardmax.models._arithmetic.recomposition import RationalForms, layer_output, layer_scores
 from hardmax.models.argmax import ArgmaxNetwork
 from hardmax.regions._search.coincidences import (
-    coincidence_classes,
-    coinciding_means,
-    standing_classes,
+    find_equal_rows,
+    find_identical_forms,
+    mean_contributions,
 )
-from hardmax.regions._search.rounded_forms import finest_grid, rounded_forms
+from hardmax.regions._search.rounded_forms import finest_grid, round_forms
 from hardmax.regions._search.searches import CoreSearch
 from hardmax.typing import AnyArray
 
 
 class ExactPath:
-    """The exact forms of the layers on the path to the cell on top, kept while they hold.
+    """The exact forms of the layers on the path to the cell on top, cached while they are valid.
 
     Args:
         network: The network.
         scale: The scale of the domain.
-        search: The search, whose forms are replaced by the nearest floats where looked at.
+        search: The search; the forms of its layers are replaced by the nearest floats on demand.
 
     Attributes:
-        has_means: Whether forms were met that coincide on a region, but not everywhere.
+        has_means: Whether there were forms that coincide on a region, but not everywhere.
     """
 
     def __init__(self, network: ArgmaxNetwork, scale: float, search: CoreSearch) -> None:
@@ -62,8 +62,9 @@ class ExactPath:
 
         Args:
             layer: The layer.
-            refresh: Whether the floats of the core up to there have to be the nearest ones, and
-                coinciding forms merged, as a split needs them; rounding all forms takes longest.
+            refresh: Whether to replace the core's floats up to this layer by the nearest ones and
+                to merge coinciding forms, as a split requires. Rounding the forms is the most
+                expensive part.
         """
         versions, _ = self.search.versions()
         known = 0
@@ -99,7 +100,7 @@ class ExactPath:
         return layer_output(before, self._streams[layer - 1], self._scores[layer - 1], winners)
 
     def _refresh(self, layer: int) -> None:
-        """Replace the floats of a layer by the nearest ones, and merge what coincides."""
+        """Replace the floats of a layer by the nearest ones, and merge coinciding forms."""
         model, scores, stream = (
             self.network.layers[layer],
             self._scores[layer],
@@ -107,22 +108,22 @@ class ExactPath:
         )
         picked = scores.rows[1::2] if model.is_relu else scores.rows
         blocks = [
-            rounded_forms(stream, stream.rows, self.scale),
-            rounded_forms(scores, picked, self.scale),
+            round_forms(stream, stream.rows, self.scale),
+            round_forms(scores, picked, self.scale),
         ]
         given = [(block, finest_grid(block)) for block in blocks]
         merged = None
         if not model.is_relu:
-            classes = coincidence_classes(scores.rows, model.starts.tolist())
+            classes = find_equal_rows(scores.rows, model.starts.tolist())
             first = np.arange(len(model.offsets), dtype=np.int32)
             for members in classes:
                 first[members] = members[0]
-            self.has_means = self.has_means or classes != standing_classes(model)
-            merged = (first, *coinciding_means(model, classes))
+            self.has_means = self.has_means or classes != find_identical_forms(model)
+            merged = (first, *mean_contributions(model, classes))
         self.search.refresh(layer, given[0], given[1], merged)
 
     def competitors(self, layer: int, group: int) -> list[int]:
-        """Return the forms of a group that may win, of a unit that is 0 everywhere only one."""
+        """Return the forms of a group that may win; only one if a ReLU unit is 0 everywhere."""
         model = self.network.layers[layer]
         if model.is_relu:
             start = int(model.starts[group])
@@ -131,7 +132,7 @@ class ExactPath:
         return self.search.candidates(layer, group)
 
     def difference(self, wall: list[int], *, refresh: bool = True) -> list[Any]:
-        """Return the exact form that is positive on the winner's side of a wall inside."""
+        """Return the exact form of a wall; it is positive on the winner's side."""
         layer, group, winner, rival = wall
         rows = self.scores(layer, refresh=refresh).rows
         start = int(self.network.layers[layer].starts[group])

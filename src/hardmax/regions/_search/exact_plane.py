@@ -1,13 +1,12 @@
-r"""Polygons that the core could not split, split in exact arithmetic.
+r"""Exact splits of polygons that the core could not split.
 
-Everything is read from stored weights, the domain and the winners on the path; of the core's floats
-only those of edges that are kept are passed on, with the radii proven for them.
+They are computed from the stored weights, the domain and the winners on the path. Of the core's
+floats, only the unchanged edges are passed on, with their proven radii.
 
-**Large groups** are walked from one winner to the next. The method is that of
-`core/include/hardmax/walks.hpp`: a part is right as soon as its winner is the largest form at all
-its vertices, and its neighbours are among the forms that tie with it at both ends of an edge.
-Rounded values, with bounds on their errors, say which forms need not be looked at; the others are
-compared in integers.
+**Large groups** are walked from one winner to the next, as in `core/include/hardmax/walks.hpp`. A
+part is correct once its winner is the largest form at all its vertices. Its neighbours are among
+the forms that tie with the winner at both ends of an edge. Rounded values, with bounds on their
+errors, exclude most forms; the others are compared in integers.
 """
 
 import sys
@@ -23,9 +22,17 @@ from hardmax.exact.rounding import TINY, enclosed_quotient
 from hardmax.models._arithmetic.recomposition import RationalForms, chart_forms
 from hardmax.models.argmax import AffineMap, ArgmaxNetwork
 from hardmax.regions._search.exact_paths import ExactPath
-from hardmax.regions._search.exact_polygons import Edge, Label, Line, Vertex, clipped, polygon, sign
-from hardmax.regions._search.plane_domains import PlanarDomain, rounded_vertex
-from hardmax.regions._search.rounded_forms import unit
+from hardmax.regions._search.exact_polygons import (
+    Edge,
+    Label,
+    Line,
+    Vertex,
+    clip,
+    make_polygon,
+    sign,
+)
+from hardmax.regions._search.plane_domains import PlanarDomain, round_vertex
+from hardmax.regions._search.rounded_forms import scale_ratio
 from hardmax.regions._search.searches import N_EDGE, CoreSearch, PlaneCell
 from hardmax.typing import FloatArray
 
@@ -34,27 +41,32 @@ _KAPPA = 2.0**-48
 
 
 class Contest:
-    """Forms that compete, exact and rounded.
+    """Competing forms, exact and rounded.
+
+    Args:
+        rows: The exact rows of the forms.
+        block: The rounded rows, with radii.
+        scale: The scale of the domain.
 
     Attributes:
-        n_signs: How many signs were decided in integers.
+        n_signs: The number of signs decided in integers.
     """
 
     def __init__(self, rows: list[list[Any]], block: FloatArray, scale: float) -> None:
-        """Read the exact rows of the forms, and their rounded block with radii."""
+
         self._rows = rows
         self._block = block
         self._scale = scale
         self.n_signs = 0
 
     def line(self, winner: int, rival: int) -> Line:
-        """Return the exact line where a form exceeds another."""
+        """Return the exact line on whose positive side a form exceeds another."""
         one, other = self._rows[winner], self._rows[rival]
         return one[0] - other[0], one[1] - other[1], one[2] - other[2], 0
 
-    def near(self, winner: int, vertex: Vertex) -> list[int]:
-        """List the forms that may be at least the winner at a vertex, the largest first."""
-        x, y, rho, dx, dy, far_rho = rounded_vertex(vertex)
+    def possible_rivals(self, winner: int, vertex: Vertex) -> list[int]:
+        """List the forms that may reach or exceed the winner at a vertex, the largest first."""
+        x, y, rho, dx, dy, far_rho = round_vertex(vertex)
         a1, a2, c, radius = self._block
         with np.errstate(over="ignore", invalid="ignore"):
             if dx != 0.0 or dy != 0.0:
@@ -67,31 +79,33 @@ class Contest:
                 error += radius * ((abs(x) + abs(y)) / self._scale + 1.0)
                 error += (np.abs(a1) + np.abs(a2) + 2.0 * radius / self._scale) * rho
             error = 1.01 * error + TINY
-            # Written so that what overflowed is looked at.
+            # Written so that an overflow excludes nothing.
             is_less = value + error < value[winner] - error[winner]
         is_less[winner] = True
         found = np.flatnonzero(~is_less)
         return [int(m) for m in found[np.argsort(-value[found], kind="stable")]]
 
-    def part(
+    def find_part(
         self, winner: int, whole: list[Edge], name: Callable[[int, int], Label]
     ) -> tuple[list[Edge], list[set[int]]]:
-        """Return the polygon where a form wins, and who ties with it at each vertex."""
+        """Return the polygon where a form wins, and the forms that tie with it at each vertex."""
         part = whole
         ties: dict[Vertex, set[int]] = {}
         while True:
             vertex = next((edge.start for edge in part if edge.start not in ties), None)
             if vertex is None:
                 equals = [ties[edge.start] for edge in part]
-                return [self._named(winner, *one, name) for one in _between(part, equals)], equals
+                return [
+                    self._name_edge(winner, *one, name) for one in _pair_with_ties(part, equals)
+                ], equals
             equal = set()
-            for rival in self.near(winner, vertex):
+            for rival in self.possible_rivals(winner, vertex):
                 line = self.line(winner, rival)
                 self.n_signs += 1
                 side = sign(line, vertex)
                 if side < 0:
                     self.n_signs += len(part)
-                    part = clipped(part, line, name(winner, rival), -1)
+                    part = clip(part, line, name(winner, rival), -1)
                     break
                 if side == 0:
                     equal.add(rival)
@@ -100,36 +114,36 @@ class Contest:
             if not part:
                 return [], []
 
-    def _named(
+    def _name_edge(
         self, winner: int, edge: Edge, ties: set[int], name: Callable[[int, int], Label]
     ) -> Edge:
-        """Name a new edge by the first form that ties along it, whatever it was cut by."""
+        """Name a new edge after the first form that ties along it, whichever form cut it."""
         if edge.source >= 0:
             return edge
         rival = min(ties)
         return edge._replace(line=self.line(winner, rival), label=name(winner, rival))
 
-    def parts(
+    def find_parts(
         self, whole: list[Edge], name: Callable[[int, int], Label]
     ) -> list[tuple[int, list[Edge]]]:
-        """Return every form that wins somewhere on a polygon, with the part where it does.
+        """Return every form that wins somewhere on a polygon, with the part where it wins.
 
         Args:
             whole: The polygon.
             name: The label of the wall between a winner and a rival.
         """
         n_forms = len(self._rows)
-        queue = [self._first(whole)]
+        queue = [self._guess_winner(whole)]
         queued = set(queue)
         found = []
         i = 0
         while i < len(queue):
             winner = queue[i]
             i += 1
-            part, ties = self.part(winner, whole, name)
+            part, ties = self.find_part(winner, whole, name)
             if part:
                 found.append((winner, part))
-            for _, rivals in _between(part, ties):
+            for _, rivals in _pair_with_ties(part, ties):
                 for rival in sorted(rivals - queued):
                     queued.add(rival)
                     queue.append(rival)
@@ -138,22 +152,22 @@ class Contest:
                 queued.update(queue)
         return found
 
-    def _first(self, whole: list[Edge]) -> int:
-        """Return who leads at the mean of the vertices, up to rounding."""
-        points = np.array([rounded_vertex(edge.start)[:2] for edge in whole])
+    def _guess_winner(self, whole: list[Edge]) -> int:
+        """Return the largest form at the mean of the vertices, up to rounding."""
+        points = np.array([round_vertex(edge.start)[:2] for edge in whole])
         with np.errstate(over="ignore", invalid="ignore"):
             x, y = points.mean(axis=0)
             values = self._block[0] * x + self._block[1] * y + self._block[2]
         return int(np.argmax(np.nan_to_num(values)))
 
 
-def _between(part: list[Edge], ties: list[set[int]]) -> list[tuple[Edge, set[int]]]:
-    """Return each edge with the forms that tie at both its ends, and so along it."""
+def _pair_with_ties(part: list[Edge], ties: list[set[int]]) -> list[tuple[Edge, set[int]]]:
+    """Pair each edge with the forms that tie at both its ends, and hence along it."""
     return [(edge, ties[k] & ties[(k + 1) % len(part)]) for k, edge in enumerate(part)]
 
 
 WALK_FROM = 24
-"""Groups of at least so many forms are walked from one winner to the next."""
+"""Groups with at least this number of forms are walked from one winner to the next."""
 
 
 class PlanarPath(ExactPath):
@@ -179,27 +193,29 @@ class PlanarPath(ExactPath):
         a1, a2, c = self.difference(wall, refresh=refresh)
         return a1, a2, c, 0
 
-    def _polygon(self, names: list[Label], *, refresh: bool = True) -> list[Edge]:
-        """Put the polygon of a cell together from its walls.
+    def _read_polygon(self, names: list[Label], *, refresh: bool = True) -> list[Edge]:
+        """Build the polygon of a cell from its walls.
 
         Raises:
-            RecordFormatError: If two edges do not meet, or turn right: a file has this cell.
+            RecordFormatError: If two edges do not meet or turn right, because the cell was read
+                from a damaged file.
         """
-        whole = polygon(
+        whole = make_polygon(
             [(self.line([*name], refresh=refresh), name, i) for i, name in enumerate(names)]
         )
         if any(edge.start[-1] <= 0 for edge in whole):
             raise RecordFormatError(
-                "`task` must be what is left of a search; the walls of a cell do not bound it."
+                "`task` must hold the rest of a search, but the walls of one of its cells do not"
+                " bound a polygon. The file may be damaged."
             )
         return whole
 
     def improve_top(self) -> None:
         """Replace the vertices of the cell on top by the nearest floats to the true ones."""
         _, (_, walls) = self.search.top()
-        whole = self._polygon([tuple(wall) for wall in walls.tolist()], refresh=False)
-        vertices = np.array([rounded_vertex(edge.start) for edge in whole])
-        # What lies beyond all floats is written down as the largest one.
+        whole = self._read_polygon([tuple(wall) for wall in walls.tolist()], refresh=False)
+        vertices = np.array([round_vertex(edge.start) for edge in whole])
+        # Coordinates beyond all floats are replaced by the largest float.
         vertices[np.isinf(vertices[:, 2]), :2] = sys.float_info.max
         self.search.set_vertices(vertices)
 
@@ -208,21 +224,23 @@ class PlanarPath(ExactPath):
         (layer, _, group), (edges, walls) = self.search.top()
         scores = self.scores(layer)
         names = [tuple(wall) for wall in walls.tolist()]
-        whole = self._polygon(names)
+        whole = self._read_polygon(names)
         parts = []
-        for winner, part in self._parts(scores, layer, group, whole):
+        for winner, part in self._split(scores, layer, group, whole):
             rows, labels = np.empty((len(part), N_EDGE)), np.empty((len(part), 4), dtype=np.int32)
             for row, label, edge in zip(rows, labels, part, strict=True):
-                row[:6] = edges[edge.source, :6] if edge.source >= 0 else _floats(scores, edge)
-                row[6:] = rounded_vertex(edge.start)
+                row[:6] = (
+                    edges[edge.source, :6] if edge.source >= 0 else _round_edge_line(scores, edge)
+                )
+                row[6:] = round_vertex(edge.start)
                 label[:] = edge.label
             parts.append((winner, PlaneCell(rows, labels)))
         self.search.replace_top(parts)
 
-    def _parts(
+    def _split(
         self, scores: RationalForms, layer: int, group: int, whole: list[Edge]
     ) -> list[tuple[int, list[Edge]]]:
-        """Return each winner, within its group, with the polygon where it wins."""
+        """Split a polygon into the parts where each form of a group, by index, wins."""
         start = int(self.network.layers[layer].starts[group])
         members, rows = self.competitors(layer, group), scores.rows
 
@@ -232,7 +250,7 @@ class PlanarPath(ExactPath):
         if len(members) >= WALK_FROM:
             block = self.search.scores(layer, len(rows))[:, members]
             contest = Contest([rows[m] for m in members], block, self.scale)
-            walked = contest.parts(whole, name)
+            walked = contest.find_parts(whole, name)
             self.decisions.record(rational=contest.n_signs)
             return [(members[winner] - start, part) for winner, part in walked]
         parts = []
@@ -243,7 +261,7 @@ class PlanarPath(ExactPath):
                     continue
                 check_time()
                 self.decisions.record(rational=len(part))
-                part = clipped(part, _less(rows[winner], rows[rival]), name(i, k), -1)
+                part = clip(part, _difference_line(rows[winner], rows[rival]), name(i, k), -1)
                 if not part:
                     break
             if part:
@@ -251,12 +269,12 @@ class PlanarPath(ExactPath):
         return parts
 
 
-def _floats(scores: RationalForms, edge: Edge) -> list[float]:
-    """Return the numbers of a new line: its true coefficients, rounded, and radii."""
-    up, down = unit(scores)
+def _round_edge_line(scores: RationalForms, edge: Edge) -> list[float]:
+    """Return the floats of a new line: its exact coefficients, rounded, and their radii."""
+    up, down = scale_ratio(scores)
     a1, a2, c = (enclosed_quotient(x * up, down) for x in edge.line[:3])
     return [a1[0], a2[0], c[0], 0.0, max(a1[1], a2[1]), c[1]]
 
 
-def _less(one: list[Any], other: list[Any]) -> Line:
+def _difference_line(one: list[Any], other: list[Any]) -> Line:
     return one[0] - other[0], one[1] - other[1], one[2] - other[2], 0

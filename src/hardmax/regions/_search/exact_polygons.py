@@ -1,8 +1,9 @@
 r"""Convex polygons in exact arithmetic, with a formal infinity.
 
-A line is four integers $(a_1, a_2, c_0, c_1)$: the form $a_1 x + a_2 y + c_0 + c_1 M$, non-negative
-inside, with $M$ larger than every number. The plane is the square $[-M, M]^2$. A vertex, where two
-lines meet, is $(x_0 + x_1 M, y_0 + y_1 M) / w$ with integers and $w > 0$.
+A line is given by four integers $(a_1, a_2, c_0, c_1)$. They stand for the form
+$a_1 x + a_2 y + c_0 + c_1 M$, which is non-negative inside, with $M$ larger than every number. The
+plane is the square $[-M, M]^2$. A vertex, where two lines meet, is
+$(x_0 + x_1 M, y_0 + y_1 M) / w$ with integers and $w > 0$.
 """
 
 from collections.abc import Sequence
@@ -17,10 +18,10 @@ class Edge(NamedTuple):
     """An edge of a polygon.
 
     Attributes:
-        line: Its line.
-        label: What made it: layer, group, winner and rival, or -1 and the row of the domain.
-        start: Its first vertex, going round counter-clockwise.
-        source: Where it comes from, for the caller: the edge is on the same line.
+        line: The line of the edge.
+        label: The wall: layer, group, winner and rival, or -1 and the row of the domain.
+        start: The first vertex, in counter-clockwise order.
+        source: An index chosen by the caller: the original edge on the same line, or -1.
     """
 
     line: Line
@@ -29,8 +30,8 @@ class Edge(NamedTuple):
     source: int
 
 
-def meet(one: Line, other: Line) -> Vertex:
-    """Return where an edge on the line `one` ends and an edge on the line `other` starts."""
+def intersect(one: Line, other: Line) -> Vertex:
+    """Return the vertex where an edge on the line `one` ends and one on `other` starts."""
     a1, a2, a3, a4 = one
     b1, b2, b3, b4 = other
     return (
@@ -43,7 +44,7 @@ def meet(one: Line, other: Line) -> Vertex:
 
 
 def sign(line: Line, vertex: Vertex) -> int:
-    """Return the sign of a form at a vertex: the part at infinity first."""
+    """Return the sign of a form at a vertex; the part at infinity decides first."""
     g1, g2, g3, g4 = line
     x0, x1, y0, y1, w = vertex
     far = g1 * x1 + g2 * y1 + g4 * w
@@ -51,33 +52,33 @@ def sign(line: Line, vertex: Vertex) -> int:
     return int(value > 0) - int(value < 0)
 
 
-def polygon(lines: Sequence[tuple[Line, Label, int]]) -> list[Edge]:
-    """Put a polygon together from its lines in counter-clockwise order."""
+def make_polygon(lines: Sequence[tuple[Line, Label, int]]) -> list[Edge]:
+    """Build a polygon from its lines in counter-clockwise order."""
     return [
-        Edge(line, label, meet(lines[i - 1][0], line), source)
+        Edge(line, label, intersect(lines[i - 1][0], line), source)
         for i, (line, label, source) in enumerate(lines)
     ]
 
 
-def plane() -> list[Edge]:
+def whole_plane() -> list[Edge]:
     r"""Return the plane: the square $[-M, M]^2$, its edges labelled `(-1, -1)` to `(-1, -4)`.
 
     Examples:
-        >>> [edge.start for edge in plane()][0]
+        >>> [edge.start for edge in whole_plane()][0]
         (0, -1, 0, -1, 1)
     """
     sides = [(0, 1, 0, 1), (-1, 0, 0, 1), (0, -1, 0, 1), (1, 0, 0, 1)]
-    return polygon([(line, (-1, -1 - i, 0, 0), -1) for i, line in enumerate(sides)])
+    return make_polygon([(line, (-1, -1 - i, 0, 0), -1) for i, line in enumerate(sides)])
 
 
-def clipped(edges: list[Edge], line: Line, label: Label, source: int) -> list[Edge]:
+def clip(edges: list[Edge], line: Line, label: Label, source: int) -> list[Edge]:
     """Return the part where a form is positive: the polygon itself, a smaller one, or nothing.
 
     A form that vanishes on the whole polygon leaves nothing.
 
     Examples:
-        >>> half = clipped(plane(), (1, 0, 0, 0), (0,), 0)
-        >>> len(half), clipped(half, (-1, 0, 0, 0), (1,), 0)
+        >>> half = clip(whole_plane(), (1, 0, 0, 0), (0,), 0)
+        >>> len(half), clip(half, (-1, 0, 0, 0), (1,), 0)
         (4, [])
     """
     signs = [sign(line, edge.start) for edge in edges]
@@ -93,7 +94,7 @@ def clipped(edges: list[Edge], line: Line, label: Label, source: int) -> list[Ed
     while signs[i % n] > 0:
         kept.append(edges[i % n])
         i += 1
-    leaving = edges[i % n].start if signs[i % n] == 0 else meet(kept[-1].line, line)
+    leaving = edges[i % n].start if signs[i % n] == 0 else intersect(kept[-1].line, line)
     if signs[first - 1] < 0:
-        kept[0] = entry._replace(start=meet(line, entry.line))
+        kept[0] = entry._replace(start=intersect(line, entry.line))
     return [*kept, Edge(line, label, leaving, source)]

@@ -23,9 +23,9 @@ class ExactCell(NamedTuple):
     """A polytope with interior.
 
     Attributes:
-        forms: Constraints, among them all facets; which sign holds inside does not matter.
+        forms: Constraints, including all facets; the sign inside does not matter.
         vertices: The vertices, each once.
-        masks: For each vertex the forms that vanish there: bit `i` stands for `forms[i]`.
+        masks: For each vertex, the forms that vanish there: bit `i` stands for `forms[i]`.
     """
 
     forms: tuple[Form, ...]
@@ -33,11 +33,11 @@ class ExactCell(NamedTuple):
     masks: tuple[int, ...]
 
 
-def space(dim: int) -> ExactCell:
+def whole_space(dim: int) -> ExactCell:
     r"""Return the cube $[-M, M]^d$.
 
     Examples:
-        >>> space(1)
+        >>> whole_space(1)
         ExactCell(forms=((-1, 0, 1), (1, 0, 1)), vertices=((0, -1, 1), (0, 1, 1)), masks=(2, 1))
     """
     forms = []
@@ -52,23 +52,23 @@ def space(dim: int) -> ExactCell:
     return ExactCell(tuple(forms), tuple(vertices), tuple(masks))
 
 
-def from_masks(forms: Sequence[Form], masks: Iterable[int]) -> ExactCell:
-    """Put a polytope together from its constraints and what its vertices lie on."""
+def cell_from_masks(forms: Sequence[Form], masks: Iterable[int]) -> ExactCell:
+    """Build a polytope from its constraints and the masks of its vertices."""
     masks = tuple(masks)
-    return ExactCell(tuple(forms), tuple(_meet(forms, mask) for mask in masks), masks)
+    return ExactCell(tuple(forms), tuple(_solve_vertex(forms, mask) for mask in masks), masks)
 
 
-def clipped(cell: ExactCell, form: Form, *, is_lower: bool = False) -> ExactCell | None:
+def clip(cell: ExactCell, form: Form, *, is_lower: bool = False) -> ExactCell | None:
     """Return the part where a form is positive: the cell itself, a smaller one, or None.
 
-    A form that vanishes on the whole cell leaves nothing. New vertices come in the order of the
-    edges they lie on, of the lower part in that of the upper one.
+    A form that vanishes on the whole cell leaves nothing. New vertices are ordered by the edges
+    they lie on. For a lower part (`is_lower`) they have the same order as for the upper part.
 
     Examples:
-        >>> half = clipped(space(1), (2, -1, 0))
+        >>> half = clip(whole_space(1), (2, -1, 0))
         >>> half.vertices
         ((0, 1, 1), (1, 0, 2))
-        >>> clipped(half, (-2, 1, 0)) is None
+        >>> clip(half, (-2, 1, 0)) is None
         True
     """
     signs = [sign_at(form, vertex) for vertex in cell.vertices]
@@ -92,16 +92,17 @@ def clipped(cell: ExactCell, form: Form, *, is_lower: bool = False) -> ExactCell
             continue
         if any(m & common == common for n, m in enumerate(cell.masks) if n not in (i, k)):
             continue
-        vertices.append(_meet(forms, common | new_bit))
+        vertices.append(_solve_vertex(forms, common | new_bit))
         masks.append(common | new_bit)
     return ExactCell(forms, tuple(vertices), tuple(masks))
 
 
-def vanishing(cell: ExactCell, form: Form) -> list[int] | None:
-    """List the forms of a cell on whose vertices another form vanishes; None: on all vertices.
+def find_vanishing(cell: ExactCell, form: Form) -> list[int] | None:
+    """List the facets of a cell on which a form vanishes; None if it vanishes on the whole cell.
 
     Examples:
-        >>> vanishing(space(2), (1, 0, 0, 1)), vanishing(space(2), (1, 0, 0, 2))
+        >>> square = whole_space(2)
+        >>> find_vanishing(square, (1, 0, 0, 1)), find_vanishing(square, (1, 0, 0, 2))
         ([1], [])
     """
     others = 0
@@ -114,8 +115,8 @@ def vanishing(cell: ExactCell, form: Form) -> list[int] | None:
     return [i for i in range(len(cell.forms)) if (touched & ~others) >> i & 1]
 
 
-def with_facets_only(cell: ExactCell) -> tuple[ExactCell, list[int]]:
-    """Take constraints with too few vertices to be facets away; return which stay as well."""
+def drop_redundant_forms(cell: ExactCell) -> tuple[ExactCell, list[int]]:
+    """Drop constraints with too few vertices to be facets; also return the indices that remain."""
     dim = len(cell.forms[0]) - 2
     stay = [i for i in range(len(cell.forms)) if sum(mask >> i & 1 for mask in cell.masks) >= dim]
     masks = [sum((mask >> old & 1) << new for new, old in enumerate(stay)) for mask in cell.masks]
@@ -124,10 +125,10 @@ def with_facets_only(cell: ExactCell) -> tuple[ExactCell, list[int]]:
 
 
 def sign_at(form: Form, vertex: Form) -> int:
-    """Return the sign of a form at a vertex: the part at infinity first.
+    """Return the sign of a form at a vertex; the part at infinity decides first.
 
     Examples:
-        >>> [sign_at((2, -1, 0), vertex) for vertex in space(1).vertices]
+        >>> [sign_at((2, -1, 0), vertex) for vertex in whole_space(1).vertices]
         [-1, 1]
     """
     dim = len(form) - 2
@@ -139,11 +140,12 @@ def sign_at(form: Form, vertex: Form) -> int:
     return int(near > 0) - int(near < 0)
 
 
-def _meet(forms: Sequence[Form], mask: int) -> Form:
+def _solve_vertex(forms: Sequence[Form], mask: int) -> Form:
     """Return the one point where the forms of a mask vanish.
 
     Raises:
-        RecordFormatError: If there is no such point, or more than one: a file has this cell.
+        RecordFormatError: If there is no such point, or more than one, because the cell was read
+            from a damaged file.
     """
     dim = len(forms[0]) - 2
     tight = [list(form) for i, form in enumerate(forms) if mask >> i & 1]
@@ -151,7 +153,8 @@ def _meet(forms: Sequence[Form], mask: int) -> Form:
     # The last pivot is in column `dim - 1`, so the others are in those before.
     if rank != dim or reduced[dim - 1, dim - 1] == 0:
         raise RecordFormatError(
-            "`task` must be what is left of a search; the walls of a cell do not meet in a vertex."
+            "`task` must hold the rest of a search, but walls of one of its cells do not meet in a"
+            " vertex. The file may be damaged."
         )
     near = [-int(reduced[k, dim]) for k in range(dim)]
     far = [-int(reduced[k, dim + 1]) for k in range(dim)]

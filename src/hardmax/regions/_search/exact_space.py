@@ -1,7 +1,7 @@
-"""Cells that floats could not split, split in exact arithmetic.
+"""Exact splits of cells that floats could not split.
 
-Everything is read from stored weights, the domain, the winners on the path, and which facets each
-vertex lies on; no float of the core is.
+They are computed from the stored weights, the domain, the winners on the path, and the facets
+through each vertex. No floating-point result of the core is used.
 """
 
 from bisect import bisect_left
@@ -17,28 +17,28 @@ from hardmax.regions._search.exact_paths import ExactPath
 from hardmax.regions._search.exact_polytopes import (
     ExactCell,
     Form,
-    clipped,
-    from_masks,
+    cell_from_masks,
+    clip,
+    drop_redundant_forms,
+    find_vanishing,
     sign_at,
-    vanishing,
-    with_facets_only,
 )
 from hardmax.regions._search.searches import LARGE_GROUP, CoreSearch, SpaceCell
-from hardmax.regions._search.space_domains import SpatialDomain, rounded_cell, rounded_vertex
+from hardmax.regions._search.space_domains import SpatialDomain, round_cell, round_vertex
 from hardmax.tropical.envelopes import active_rows
 
 _Name = tuple[int, int, int, int]
 
 
 class _Part(NamedTuple):
-    """Where one form of a group wins.
+    """The part of a cell where one form of a group wins.
 
     Attributes:
         winner: The form, within its group.
-        cell: The cell; the forms that cut it come last.
-        names: The names of its forms.
-        ties: The places of forms of the cell where the winner equals a rival that does not name
-            them, or -1 for all.
+        cell: The part; the forms that cut it off come last.
+        names: The walls of its forms.
+        ties: The indices of the forms of the part on which the winner equals a rival that is not
+            named in their walls; -1 for the whole part.
     """
 
     winner: int
@@ -63,7 +63,7 @@ class SpatialPath(ExactPath):
         return inputs.compose(self.network.embedding)
 
     def exact_cell(self, cell: SpaceCell, *, refresh: bool = True) -> ExactCell:
-        """Read a cell of the stack, exactly."""
+        """Return the exact version of a cell of the stack."""
         forms: list[Form] = []
         for wall in cell.walls.tolist():
             if wall[0] < 0:
@@ -72,36 +72,38 @@ class SpatialPath(ExactPath):
                 forms.append((*map(int, self.difference(wall, refresh=refresh)), 0))
         words = cell.masks.tolist()
         masks = [sum(word << 64 * w for w, word in enumerate(row)) for row in words]
-        return from_masks(forms, masks)
+        return cell_from_masks(forms, masks)
 
     def improve_top(self) -> None:
         """Replace the vertices of the cell on top by the nearest floats to the true ones."""
         _, cell = self.search.top()
         exact = self.exact_cell(cell, refresh=False)
-        self.search.set_vertices(np.array([rounded_vertex(vertex) for vertex in exact.vertices]))
+        self.search.set_vertices(np.array([round_vertex(vertex) for vertex in exact.vertices]))
 
     def split_top(self) -> None:
         """Split the cell on top of the stack by its next group."""
         (layer, _, group), cell = self.search.top()
         has_chain = self._has_chain(layer, group)
-        if not has_chain and self._orders(layer, group):
+        if not has_chain and self._try_set_chain(layer, group):
             return
-        # A chain leaves only the ends of the cell open; better forms would not help there.
+        # With a chain, only the ends of the cell are unclear, and better forms would not help.
         rows = self.scores(layer, refresh=not has_chain).rows
         whole = self.exact_cell(cell, refresh=not has_chain)
-        rivals = self._neighbours(layer, group, whole) if has_chain else self._all(layer, group)
+        rivals = (
+            self._chain_rivals(layer, group, whole) if has_chain else self._all_rivals(layer, group)
+        )
         number = sum(before.n_groups for before in self.network.layers[:layer]) + group
         n_facets = len(cell.facets)
         names = [tuple(wall) for wall in cell.walls.tolist()]
         parts = []
-        for part in self._parts(layer, group, rows, rivals, whole, names):
-            kept, stay = with_facets_only(part.cell)
+        for part in self._split(layer, group, rows, rivals, whole, names):
+            kept, stay = drop_redundant_forms(part.cell)
             place_of = {place: i for i, place in enumerate(stay)}
             place_of[-1] = -1
             ties = [
                 (place_of[place], number, part.winner) for place in part.ties if place in place_of
             ]
-            rounded = rounded_cell(kept, [part.names[place] for place in stay], ties)
+            rounded = round_cell(kept, [part.names[place] for place in stay], ties)
             sources = np.array(
                 [place if place < n_facets else -1 for place in stay], dtype=np.int32
             )
@@ -109,12 +111,12 @@ class SpatialPath(ExactPath):
         self.search.replace_top(parts)
 
     def _has_chain(self, layer: int, group: int) -> bool:
-        """Say whether the forms of a group that may win are known in order, as on lines only."""
+        """Return whether the candidates of a group are known in order, which requires a line."""
         is_relu = self.network.layers[layer].is_relu
         return self.search.dim == 1 and not is_relu and self.search.has_chain(layer, group)
 
-    def _orders(self, layer: int, group: int) -> bool:
-        """Put the forms of a large group that win along a line into order, for the core."""
+    def _try_set_chain(self, layer: int, group: int) -> bool:
+        """Give the core the winners of a large group along a line in order, where that applies."""
         if self.search.dim > 1 or self.network.layers[layer].is_relu:
             return False
         members = self.search.candidates(layer, group)
@@ -122,7 +124,7 @@ class SpatialPath(ExactPath):
             return False
         rows = self.scores(layer, refresh=False).rows
         if len({tuple(map(int, rows[j])) for j in members}) < len(members):
-            # The core has to know the means of forms that coincide; their first ones are left.
+            # The core needs the means of coinciding forms. Of these, only the first remain.
             rows = self.scores(layer).rows
             members = self.search.candidates(layer, group)
         points = wide_rows([tuple(map(int, rows[j])) for j in members], 2)
@@ -132,12 +134,12 @@ class SpatialPath(ExactPath):
         self.search.set_chain(layer, group, chain)
         return True
 
-    def _all(self, layer: int, group: int) -> dict[int, list[int]]:
-        """Return the forms of a group that may win, each with all others."""
+    def _all_rivals(self, layer: int, group: int) -> dict[int, list[int]]:
+        """Return the forms of a group that may win, each with all the others."""
         members = self.competitors(layer, group)
         return {j: [other for other in members if other != j] for j in members}
 
-    def _neighbours(self, layer: int, group: int, whole: ExactCell) -> dict[int, list[int]]:
+    def _chain_rivals(self, layer: int, group: int, whole: ExactCell) -> dict[int, list[int]]:
         """Return the forms of a chain that win on an interval, each with its neighbours there."""
         version = self.search.versions()[0][layer]
         if self._chains.get((layer, group), (0, []))[0] != version:
@@ -149,7 +151,8 @@ class SpatialPath(ExactPath):
             form = (*(int(later - earlier) for later, earlier in pairs), 0)
             return [sign_at(form, vertex) for vertex in whole.vertices]
 
-        # Forms before the first are exceeded by the next one, those after the last by the former.
+        # Forms before `first` are exceeded by their successors, forms after `last` by their
+        # predecessors.
         steps = range(len(chain) - 1)
         first = bisect_left(steps, True, key=lambda step: min(signs(step)) < 0)
         last = bisect_left(steps, True, key=lambda step: max(signs(step)) <= 0)
@@ -157,7 +160,7 @@ class SpatialPath(ExactPath):
         own = chain[first : last + 1]
         return {j: [*own[max(k - 1, 0) : k], *own[k + 1 : k + 2]] for k, j in enumerate(own)}
 
-    def _parts(
+    def _split(
         self,
         layer: int,
         group: int,
@@ -166,15 +169,15 @@ class SpatialPath(ExactPath):
         whole: ExactCell,
         walls: list[_Name],
     ) -> list[_Part]:
-        """Return the part of a cell, whose walls are given, that each form of a group wins.
+        """Split a cell into the parts where each form of a group wins.
 
         Args:
             layer: The layer.
             group: The group.
             rows: The exact scores of the layer.
-            rivals: The forms that may win there, each with those that can bound its part.
+            rivals: The forms that may win on the cell, each with the forms that can bound its part.
             whole: The cell.
-            walls: The names of its forms.
+            walls: The walls of the cell.
         """
         start = int(self.network.layers[layer].starts[group])
         is_relu = self.network.layers[layer].is_relu
@@ -191,12 +194,12 @@ class SpatialPath(ExactPath):
                 self.decisions.record(rational=len(part.vertices))
                 pairs = zip(rows[winner], rows[rival], strict=True)
                 form = (*(int(one - other) for one, other in pairs), 0)
-                smaller = clipped(part, form, is_lower=is_relu and winner == start)
+                smaller = clip(part, form, is_lower=is_relu and winner == start)
                 name = layer, group, winner - start, rival - start
                 if smaller is part:
-                    # A part is split again by the group that made it: its own walls are no ties.
+                    # The group that made a part may split it again. Its own walls are not ties.
                     own = name, (layer, group, rival - start, winner - start)
-                    ties += [p for p in vanishing(part, form) or [] if names[p] not in own]
+                    ties += [p for p in find_vanishing(part, form) or [] if names[p] not in own]
                 elif smaller is not None:
                     names.append(name)
                 part = smaller

@@ -1,4 +1,4 @@
-"""How much of a domain has been explored, for who waits: floats, nothing is decided by them."""
+"""The explored fraction of a domain: floating-point estimates, for progress display only."""
 
 from ctypes import addressof
 from itertools import accumulate
@@ -10,36 +10,41 @@ from hardmax._core.memory import Memory
 from hardmax.regions._search.searches import N_EDGE, PlaneCell, SpaceCell
 
 
-def volume(cell: PlaneCell | SpaceCell) -> float:
-    """Return about the volume of a bounded cell of a stack; NaN where that would take long."""
+def approximate_volume(cell: PlaneCell | SpaceCell) -> float:
+    """Estimate the volume of a bounded cell of a stack; NaN if that would take long."""
     if isinstance(cell, PlaneCell):
-        # An edge has its line first, then the vertex where it starts.
+        # The row of an edge holds its line, then the vertex where it starts.
         x, y = cell.edges[:, N_EDGE // 2 : N_EDGE // 2 + 2].T
         with np.errstate(over="ignore", invalid="ignore"):
             return float(abs(x @ np.roll(y, -1) - y @ np.roll(x, -1))) / 2
     if cell.vertices.shape[1] == 4:
         return float(np.ptp(cell.vertices[:, 0]))
-    dim, given, library = cell.vertices.shape[1] // 2 - 1, cell.given(), core()
+    dim, given, library = cell.vertices.shape[1] // 2 - 1, cell.as_struct(), core()
     scratch = Memory(library.hm_volume_size(dim, addressof(given)), is_cleared=False)
     return float(library.hm_volume(dim, addressof(given), scratch.address))
 
 
-def middle(sizes: list[float]) -> int:
-    """Return where to cut a stack, given how large its cells are, so that both parts are alike.
+def split_index(sizes: list[float]) -> int:
+    """Return where to cut a stack so that the total sizes of both parts are about equal.
 
-    The lowest cell is the largest, and has been looked at least: where sizes are not known, it is a
-    part of its own.
+    The lowest cell is the largest and the least explored. If the sizes are unknown, it forms a part
+    by itself.
+
+    Args:
+        sizes: The sizes of the cells, the lowest first.
 
     Examples:
-        >>> middle([0.5, 0.2, 0.2, 0.1]), middle([0.1, 0.1, 0.3]), middle([np.nan] * 3), middle([7])
-        (1, 2, 1, 0)
+        >>> split_index([0.5, 0.2, 0.2, 0.1]), split_index([0.1, 0.1, 0.3])
+        (1, 2)
+        >>> split_index([np.nan] * 3), split_index([7])
+        (1, 0)
     """
     below = list(accumulate(sizes[:-1]))
     return 1 + min(range(len(below)), key=lambda i: abs(2 * below[i] - sum(sizes)), default=-1)
 
 
 def explored_text(left: float, whole: float) -> str:
-    """Say which share of a domain has been explored; nothing if that cannot be told.
+    """Format the explored share of a domain; return an empty text if it is unknown.
 
     Examples:
         >>> explored_text(0.25, 1.0), explored_text(float("nan"), 1.0)

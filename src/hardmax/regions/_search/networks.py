@@ -1,4 +1,4 @@
-"""A network as the compiled core reads it: packed once, immutable, shared by all searches."""
+"""Networks in the core's memory layout: packed once, immutable, shared by all searches."""
 
 from array import array
 from ctypes import addressof
@@ -13,7 +13,7 @@ from hardmax._core.memory import Memory, address
 from hardmax._ground.arguments import bytes_of
 from hardmax._ground.deadlines import TimeIsUp, check_time, stop_flag
 from hardmax.models.argmax import AffineMap, ArgmaxLayer, ArgmaxNetwork
-from hardmax.regions._search.coincidences import coinciding_means, standing_classes
+from hardmax.regions._search.coincidences import find_identical_forms, mean_contributions
 from hardmax.regions.cells import form_starts, group_layers
 from hardmax.typing import AnyArray, IntArray
 
@@ -23,11 +23,11 @@ class CoreNetwork:
     """A network laid out in memory for the core.
 
     Attributes:
-        memory: Where it lies.
-        starts: For each layer the first form of each group, and the end.
-        n_groups: How many groups all layers have.
-        largest_group: The most forms of a group.
-        n_weights: How many numbers there are.
+        memory: The memory that contains the network.
+        starts: For each layer, the first form of each group, and the end.
+        n_groups: The number of groups of all layers.
+        largest_group: The largest number of forms in a group.
+        n_weights: The number of weights.
     """
 
     memory: Memory
@@ -43,13 +43,14 @@ class CoreNetwork:
 
     @property
     def n_layers(self) -> int:
-        """How many layers it has."""
+        """The number of layers."""
         return len(self.starts)
 
-    def winners(self, signatures: AnyArray) -> AnyArray:
-        """Return signatures with a number for each group, given those that the core has written.
+    def unpack_winners(self, signatures: AnyArray) -> AnyArray:
+        """Convert signatures written by the core to one winner per group.
 
-        Shape `(n_cells, n_groups)`; where no group has more than two forms, the core writes bits.
+        The shape is `(n_cells, n_groups)`. If no group has more than two forms, the core writes
+        bits.
         """
         if self.largest_group > 2:
             return signatures
@@ -57,28 +58,28 @@ class CoreNetwork:
 
     @cached_property
     def form_starts(self) -> IntArray:
-        """The first form of each group, counted over all layers, and the end: `(n_groups + 1,)`."""
+        """The first form of each group, numbered across layers, and the end: `(n_groups + 1,)`."""
         return form_starts(self.starts)
 
     @cached_property
-    def group_layers(self) -> IntArray:
+    def layer_of_group(self) -> IntArray:
         """The layer of each group, shape `(n_groups,)`."""
         return group_layers(self.starts)
 
 
 def core_network(network: ArgmaxNetwork) -> CoreNetwork:
-    """Lay a network out for the core; the answer is kept as long as the network is."""
+    """Lay a network out for the core; the result is cached in the network."""
     known: CoreNetwork | None = network.kept.get("core")
     if known is None:
-        known = network.kept["core"] = _laid_out(network)
+        known = network.kept["core"] = _build_core_network(network)
     return known
 
 
-def _laid_out(network: ArgmaxNetwork) -> CoreNetwork:
+def _build_core_network(network: ArgmaxNetwork) -> CoreNetwork:
     classes: list[list[list[int]]] = [[]] * len(network.layers)
     memory, n_weights, are_distinct = _pack(network, classes)
     if not are_distinct:
-        classes = [[] if layer.is_relu else standing_classes(layer) for layer in network.layers]
+        classes = [[] if layer.is_relu else find_identical_forms(layer) for layer in network.layers]
         if any(classes):
             memory, n_weights, _ = _pack(network, classes)
     starts = tuple([layer.starts for layer in network.layers])
@@ -92,11 +93,11 @@ def _largest_group(layer: ArgmaxLayer) -> int:
 
 
 def _pack(network: ArgmaxNetwork, classes: list[list[list[int]]]) -> tuple[Memory, int, bool]:
-    """Return the network, how many numbers it has, and whether no other forms can coincide.
+    """Return the packed network, the number of weights, and whether all forms can be told apart.
 
     Args:
         network: The network.
-        classes: For each layer sets of forms that coincide.
+        classes: For each layer, the sets of forms known to coincide.
     """
     integers: list[int] = [len(network.layers), network.embedding.dim_out]
     numbers: list[AnyArray] = []
@@ -139,7 +140,7 @@ def _pack_layer(
             for members in classes:
                 first[members] = members[0]
             integers += first.tolist()
-            gains, values = coinciding_means(layer, classes)
+            gains, values = mean_contributions(layer, classes)
             numbers += gains, values
         else:
             numbers += layer.gains, layer.values

@@ -1,12 +1,12 @@
-"""The engine for two dimensions: convex polygons clipped depth first, every sign proven."""
+"""The engine for two dimensions: convex polygons clip depth first, every sign proven."""
 
 from typing import Any
 
 from hardmax.models.argmax import ArgmaxNetwork
 from hardmax.regions._search.exact_plane import PlanarPath
-from hardmax.regions._search.plane_domains import PlanarDomain, planar_domain
+from hardmax.regions._search.plane_domains import PlanarDomain, read_planar_domain
 from hardmax.regions._search.rounded_forms import first_stream
-from hardmax.regions._search.runs import SearchDomain, explore_domain, read_limits
+from hardmax.regions._search.runs import SearchDomain, check_limits, explore_domain
 from hardmax.regions.cells import CellArrays
 
 
@@ -22,21 +22,21 @@ def explore(
 ) -> CellArrays:
     r"""Find every cell of a network on a planar domain.
 
-    The search, compiled in `core/include/hardmax/search.hpp`, splits convex polygons, one group of
-    forms after the other, layer by layer and depth first. A layer is composed once for each region
-    of the layers before it; groups with one winner on the whole region are settled there. Wide
-    layers are composed once for typical winners, and cost what the others change. Cells come in the
-    lexicographic order of their signatures.
+    The compiled search (`core/include/hardmax/search.hpp`) splits convex polygons by one group of
+    forms after another, layer by layer and depth first. Each layer is composed once for each region
+    of the earlier layers; groups with one winner on the whole region are settled there. Wide layers
+    are composed once for typical winners, and then updated for the winners that differ. Cells come
+    in the lexicographic order of their signatures.
 
     Args:
         network: The network.
         domain: A box, a convex polygon, the plane, or a planar slice of a larger space.
         count_only: Store nothing; memory then does not grow with the number of cells.
-        max_cells: Stop after so many cells.
-        max_seconds: Stop after about so many seconds.
-        workers: How many threads search; the result does not depend on it. A search for at most
-            `max_cells` is done by one.
-        progress: Show a bar where the search takes longer than a second.
+        max_cells: Stop after this number of cells.
+        max_seconds: Stop after about this number of seconds.
+        workers: The number of threads; the result does not depend on it. A search with `max_cells`
+            uses one thread.
+        progress: Show a bar if the search takes longer than a second.
 
     Returns:
         The cells, with counter-clockwise polygons and output maps. `is_complete` is False if a
@@ -56,23 +56,23 @@ def explore(
         >>> explore(cross, WholeSpace(2), count_only=True).n_counted
         4
     """
-    where = planar_domain(domain, network.dim_in)
+    where = read_planar_domain(domain, network.dim_in)
     return explore_domain(
         search_domain(network, where),
         count_only=count_only,
-        limits=read_limits(max_cells, max_seconds),
+        limits=check_limits(max_cells, max_seconds),
         workers=workers,
         progress=progress,
     )
 
 
 def search_domain(network: ArgmaxNetwork, domain: PlanarDomain) -> SearchDomain:
-    """Return what a search of a network on a planar domain begins with."""
+    """Return the start of a search of a network on a planar domain."""
     return SearchDomain(
         network,
         domain.chart,
         domain.cell,
-        domain.given,
+        domain.cell_struct,
         domain.scale,
         domain.is_bounded,
         first_stream(network, domain.inputs, domain.scale),

@@ -10,22 +10,22 @@ from hardmax.exact.dyadic import scaled_rows
 from hardmax.exact.rounding import enclosed_quotient
 from hardmax.models._arithmetic.recomposition import RationalForms, chart_forms
 from hardmax.models.argmax import AffineMap
-from hardmax.regions._search.exact_polygons import Line, Vertex, clipped, plane
-from hardmax.regions._search.searches import N_EDGE, GivenCell, PlaneCell
+from hardmax.regions._search.exact_polygons import Line, Vertex, clip, whole_plane
+from hardmax.regions._search.searches import N_EDGE, CellStruct, PlaneCell
 from hardmax.regions.charted_domains import ChartedDomain, charted
 from hardmax.typing import AnyArray, FloatArray
 
 
 class PlanarDomain(NamedTuple):
-    """A domain as the search starts with it.
+    """A domain in the form in which a search starts.
 
     Attributes:
         chart: The map from plane coordinates to inputs; None for the identity.
-        rows: The inequalities `(a, b)` of the domain, as floats of a box or exact integers.
-        cell: The first polygon, with the walls -1, the row of an inequality, 0 and 0.
+        rows: The inequalities `(a, b)` of the domain: floats for a box, otherwise exact integers.
+        cell: The first polygon; each wall is `(-1, row of an inequality, 0, 0)`.
         is_bounded: Whether no vertex is at infinity.
         scale: A power of two, at least 1, that no coordinate of a vertex exceeds.
-        given: The polygon as the core reads it.
+        cell_struct: The polygon as the core reads it.
     """
 
     chart: AffineMap | None
@@ -33,22 +33,22 @@ class PlanarDomain(NamedTuple):
     cell: PlaneCell
     is_bounded: bool
     scale: float
-    given: GivenCell
+    cell_struct: CellStruct
 
     @property
     def inputs(self) -> RationalForms | None:
-        """The inputs as exact forms in the coordinates of the plane; None where they are these."""
+        """The inputs as exact forms in the coordinates of the plane; None for the identity."""
         return None if self.chart is None else chart_forms(self.chart)
 
     @property
     def lines(self) -> list[Line]:
-        """The exact line of each row, and at -1 to -4 the sides of the plane."""
+        """The exact line of each row; indices -1 to -4 are the sides of the plane."""
         exact = self.rows if self.rows.dtype == object else scaled_rows(self.rows)[0]
         lines = [(-row[0], -row[1], row[2], 0) for row in exact.tolist()]
-        return lines + [edge.line for edge in reversed(plane())]
+        return lines + [edge.line for edge in reversed(whole_plane())]
 
 
-def planar_domain(domain: Any, dim_in: int) -> PlanarDomain:
+def read_planar_domain(domain: Any, dim_in: int) -> PlanarDomain:
     """Read a domain of dimension 2.
 
     Args:
@@ -63,50 +63,50 @@ def planar_domain(domain: Any, dim_in: int) -> PlanarDomain:
         raise ArgumentError(f"`domain` must have dimension 2; got {read.dim}.")
     known: PlanarDomain | None = read.kept.get("planar")
     if known is None:
-        known = _box(*read.corners) if read.corners else _polygon(read)
+        known = _domain_from_box(*read.corners) if read.corners else _domain_from_rows(read)
         read.kept["planar"] = known
     return known
 
 
-def _polygon(read: ChartedDomain) -> PlanarDomain:
-    """Write down where all inequalities hold, from their exact rows."""
-    polygon = plane()
+def _domain_from_rows(read: ChartedDomain) -> PlanarDomain:
+    """Compute the polygon where all inequalities hold from their exact rows."""
+    polygon = whole_plane()
     for i, row in enumerate(read.exact_rows.tolist()):
         line = -row[0], -row[1], row[2], 0
-        polygon = clipped(polygon, line, (-1, i, 0, 0), i)
+        polygon = clip(polygon, line, (-1, i, 0, 0), i)
     edges = np.zeros((len(polygon), N_EDGE))
     for columns, edge in zip(edges, polygon, strict=True):
-        columns[:6] = rounded_line(edge.line)
-        columns[6:] = rounded_vertex(edge.start)
+        columns[:6] = round_line(edge.line)
+        columns[6:] = round_vertex(edge.start)
     walls = np.array([edge.label for edge in polygon], dtype=np.int32)
     chart = None if read.is_identity else read.chart
-    return _written(chart, read.exact_rows, edges, walls)
+    return _make_domain(chart, read.exact_rows, edges, walls)
 
 
-def _box(low: FloatArray, high: FloatArray) -> PlanarDomain:
-    """Write a box down: everything about it is exact."""
+def _domain_from_box(low: FloatArray, high: FloatArray) -> PlanarDomain:
+    """Return a box as a domain; all its numbers are exact."""
     (x0, y0), (x1, y1) = low.tolist(), high.tolist()
     edges = np.zeros((4, N_EDGE))
     edges[:, :3] = [(0, 1, -y0), (-1, 0, x1), (0, -1, y1), (1, 0, -x0)]
     edges[:, 6:8] = [(x0, y0), (x1, y0), (x1, y1), (x0, y1)]
-    # The order of the rows of `Box.inequalities`.
+    # The rows are ordered as in `Box.inequalities`.
     walls = np.array([(-1, row, 0, 0) for row in (3, 0, 1, 2)], dtype=np.int32)
     rows = np.array([(1, 0, x1), (0, 1, y1), (-1, 0, -x0), (0, -1, -y0)], dtype=np.float64)
-    return _written(None, rows, edges, walls)
+    return _make_domain(None, rows, edges, walls)
 
 
-def _written(
+def _make_domain(
     chart: AffineMap | None, rows: AnyArray, edges: FloatArray, walls: AnyArray
 ) -> PlanarDomain:
-    """Return a domain, given its first polygon."""
+    """Return the domain whose first polygon is given."""
     largest = float(np.abs(edges[:, 6:8]).max(initial=1.0))
     scale = float(2.0 ** min(frexp(largest)[1], 1000))
     is_bounded = not edges[:, 9:11].any()
     cell = PlaneCell(edges, walls)
-    return PlanarDomain(chart, rows, cell, is_bounded, scale, cell.given())
+    return PlanarDomain(chart, rows, cell, is_bounded, scale, cell.as_struct())
 
 
-def rounded_line(line: Line) -> list[float]:
+def round_line(line: Line) -> list[float]:
     """Return the columns of a line: four coefficients near 1 or less, and two radii."""
     if line[3] != 0:
         return [float(line[0]), float(line[1]), 0.0, 1.0, 0.0, 0.0]
@@ -116,7 +116,7 @@ def rounded_line(line: Line) -> list[float]:
     return [a1[0], a2[0], c[0], 0.0, max(a1[1], a2[1]), c[1]]
 
 
-def rounded_vertex(vertex: Vertex) -> list[float]:
+def round_vertex(vertex: Vertex) -> list[float]:
     """Return the columns of a vertex: point, radius, direction, radius."""
     x0, x1, y0, y1, w = vertex
     x, y, dx, dy = (enclosed_quotient(number, w) for number in (x0, y0, x1, y1))

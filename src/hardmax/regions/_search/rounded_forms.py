@@ -17,7 +17,7 @@ from hardmax.typing import FloatArray
 def first_stream(
     network: ArgmaxNetwork, coordinates: RationalForms | None, scale: float
 ) -> FirstStream:
-    """Return the embedding on a domain; the last answer for a network is kept.
+    """Return the embedding on a domain; the last result for a network is cached.
 
     Args:
         network: The network.
@@ -30,17 +30,17 @@ def first_stream(
     known: tuple[RationalForms | None, float, FirstStream] | None
     known = network.kept.get("first stream")
     if known is None or known[0] is not coordinates or known[1] != scale:
-        stream = _rounded_stream(embedding, coordinates, scale)
+        stream = _round_stream(embedding, coordinates, scale)
         known = network.kept["first stream"] = coordinates, scale, stream
     return known[2]
 
 
-def _rounded_stream(
+def _round_stream(
     embedding: AffineMap, coordinates: RationalForms | None, scale: float
 ) -> FirstStream:
     if coordinates is not None:
         forms = coordinates.compose(embedding)
-        block = rounded_forms(forms, forms.rows, scale)
+        block = round_forms(forms, forms.rows, scale)
         doubled = doubled_forms(forms, forms.rows, scale)
         return FirstStream(block, doubled, finest_grid(block), not block[-1].any())
     dim = embedding.dim_in
@@ -56,9 +56,9 @@ def _identity_stream(dim: int) -> FirstStream:
     return FirstStream(np.eye(dim + 2, dim), np.eye(2 * dim + 3, dim), 0, True)
 
 
-def rounded_forms(forms: RationalForms, rows: list[list[Any]], scale: float) -> FloatArray:
-    """Return the block `(dim + 2, n)` of rows of exact forms, rounded, with radii."""
-    up, down = unit(forms)
+def round_forms(forms: RationalForms, rows: list[list[Any]], scale: float) -> FloatArray:
+    """Round rows of exact forms to a block `(dim + 2, n)`, with radii."""
+    up, down = scale_ratio(forms)
     block = np.zeros((forms.matrix.ncols() + 1, len(rows)))
     for i, row in enumerate(rows):
         check_time()
@@ -70,8 +70,8 @@ def rounded_forms(forms: RationalForms, rows: list[list[Any]], scale: float) -> 
 
 
 def doubled_forms(forms: RationalForms, rows: list[list[Any]], scale: float) -> FloatArray:
-    """Return the block `(2 dim + 3, n)` of rows of exact forms, two floats for each number."""
-    up, down = unit(forms)
+    """Round rows of exact forms to a block `(2 dim + 3, n)` with two floats for each number."""
+    up, down = scale_ratio(forms)
     n_columns = forms.matrix.ncols()
     block = np.zeros((2 * n_columns + 1, len(rows)))
     for i, row in enumerate(rows):
@@ -87,13 +87,13 @@ def doubled_forms(forms: RationalForms, rows: list[list[Any]], scale: float) -> 
     return block
 
 
-def unit(forms: RationalForms) -> tuple[int, int]:
+def scale_ratio(forms: RationalForms) -> tuple[int, int]:
     """Return the scale of exact forms as a quotient of integers."""
     up, down = max(forms.exponent, 0), max(-forms.exponent, 0)
     return 1 << up, forms.denominator << down
 
 
 def finest_grid(floats: FloatArray) -> int:
-    """Return the exponent of a grid that holds all coefficients of a block."""
+    """Return the exponent of a grid that contains all coefficients of a block."""
     finite = np.where(np.isfinite(floats[:-1]), floats[:-1], 0.0)
     return min(int(lowest_bits(finite).min(initial=2000)), 2000)

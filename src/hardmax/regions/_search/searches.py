@@ -1,4 +1,4 @@
-"""The compiled search, with its memory: a cover over the interface of the core."""
+"""A wrapper around the compiled search and its memory."""
 
 from concurrent.futures import ThreadPoolExecutor
 from ctypes import Array, Structure, addressof, c_double, c_int32, c_int64, c_void_p, memset
@@ -20,33 +20,35 @@ from hardmax.regions._search.networks import CoreNetwork
 from hardmax.typing import AnyArray, FloatArray, IntArray
 
 DONE, BUDGET, STACK_FULL, CELLS_FULL, CELL_LIMIT, UNCLEAR, IMPRECISE = range(7)
-"""Why a search stopped."""
+"""The reason why a search stopped."""
 FIRST_CELLS, FIRST_VERTICES, _FIRST_BYTES = 1 << 14, 5, 1 << 22
-"""Room for so many cells at first, in the plane each with so many vertices, or for fewer where they
-would take more bytes than blocks that are used again have."""
-NOBODY = c_int32(0)
+"""Initial capacity in cells (and vertices per planar cell), reduced so that it fits a reusable
+block."""
+NOT_WANTED = c_int32(0)
+"""A flag that never requests work."""
 _Counts = c_int64 * 4
 _NOT_ENTERED = -1
-"""How many groups of its layer are done for a cell that is a region of the layers before."""
+"""The position of a cell that is a whole region of the earlier layers, not yet a part of one."""
 _NO_WINNERS = np.zeros(1, dtype=np.int32), np.zeros(1, dtype=np.int8)
-_NOWHERE = address(_NO_WINNERS[0]), address(_NO_WINNERS[1])
-"""The winners before the first layer, and typical ones: none; and where they are."""
-FIRST_ROOM = 256, 48
-"""Edges, or vertices, and cells that the stack has room for at first."""
+_NO_WINNERS_ADDRESSES = address(_NO_WINNERS[0]), address(_NO_WINNERS[1])
+"""Winners and typical winners before the first layer (there are none), and their addresses."""
+FIRST_CAPACITY = 256, 48
+"""Initial capacity of the stack: edges (or vertices) and cells."""
 LARGE_GROUP = 24
-"""From so many forms on, groups are walked in the plane, and chains on a line (`chains.hpp`)."""
-_MOST_NOTES = 16
-"""About so many kinds of columns a block is known to have room for."""
-_AT_ONCE = 1 << 20
-"""About so many bytes are copied at once by a thread that joins what several have found."""
-_RISING = {"starts": 1, "facet_starts": 2, "tie_starts": 3}
-"""What the columns count that say where the parts of each cell begin: indices of `Sizes`."""
+"""Groups with at least this number of forms are walked in the plane, and are chains on a line
+(`chains.hpp`)."""
+_MAX_NOTES = 16
+"""Number of layouts to remember for a block before its notes are cleared."""
+_COPY_BYTES = 1 << 20
+"""Approximate number of bytes in one copy when threads concatenate the results of several runs."""
+_OFFSET_COLUMNS = {"starts": 1, "facet_starts": 2, "tie_starts": 3}
+"""For each column of start offsets, what it counts: an index into `Sizes`."""
 N_EDGE = 12
-"""Numbers of an edge: its line `a1, a2, c`, far offset, radii of slopes and offset; its start
-`x, y`, radius, `dx, dy`, radius."""
+"""The number of floats of an edge: its line (`a1, a2, c`, offset at infinity, radii of slopes and
+offset), then its start (`x, y`, radius, `dx, dy`, radius)."""
 
 
-class GivenCell(Structure):
+class CellStruct(Structure):
     """`hm_cell` of the interface."""
 
     _fields_ = (
@@ -67,7 +69,7 @@ class GivenCell(Structure):
     )
 
 
-class CellsRoom(Structure):
+class CellBuffer(Structure):
     """`hm_cells` of the interface."""
 
     _fields_ = (
@@ -96,7 +98,7 @@ class CellsRoom(Structure):
     )
 
 
-class _GivenColumn(Structure):
+class _ColumnStruct(Structure):
     """`hm_column` of the interface."""
 
     _fields_ = (
@@ -129,8 +131,9 @@ class FirstStream:
     Attributes:
         block: Slopes, offsets and radii, shape `(d + 2, n)`.
         doubled: High parts, low parts and radii, shape `(2 d + 3, n)`.
-        grid: The exponent of a grid that holds it, if its radii vanish.
-        is_exact: Whether they do.
+        grid: The exponent of a grid that contains all coefficients; meaningful if the stream is
+            exact.
+        is_exact: Whether all radii are zero.
     """
 
     block: FloatArray
@@ -144,8 +147,8 @@ class FirstStream:
         """The dimension of the domain."""
         return len(self.block) - 2
 
-    def start(self, scale: float, *, is_bounded: bool, stores: bool) -> SearchStart:
-        """Return how a search begins with it; the stream must stay as long as that is read."""
+    def search_start(self, scale: float, *, is_bounded: bool, stores: bool) -> SearchStart:
+        """Return the start of a search with this stream, which must outlive the returned struct."""
         key = scale, is_bounded, stores
         known = self._starts.get(key)
         if known is None:
@@ -161,38 +164,39 @@ class PlaneCell(NamedTuple):
 
     Attributes:
         edges: Its edges, shape `(n_edges, N_EDGE)`.
-        walls: What they lie on, shape `(n_edges, 4)`: layer, group, winner and rival.
+        walls: The walls of the edges, shape `(n_edges, 4)`: layer, group, winner and rival.
     """
 
     edges: FloatArray
     walls: AnyArray
 
     @classmethod
-    def room(cls, sizes: GivenCell, dim: int) -> "PlaneCell":
-        """Return room for a polygon of some size."""
+    def empty(cls, sizes: CellStruct, dim: int) -> "PlaneCell":
+        """Return an uninitialized polygon of the given size."""
         n = sizes.n_vertices
         return cls(np.empty((n, N_EDGE)), np.empty((n, 4), dtype=np.int32))
 
-    def given(self) -> GivenCell:
-        """Return it as the core reads and writes it."""
+    def as_struct(self) -> CellStruct:
+        """Return a struct through which the core reads and writes the cell."""
         n, at = len(self.edges), address(self.edges)
         half = 8 * (N_EDGE // 2)
-        return GivenCell(n, n, 0, 0, N_EDGE, N_EDGE, at + half, at, address(self.walls))
+        return CellStruct(n, n, 0, 0, N_EDGE, N_EDGE, at + half, at, address(self.walls))
 
 
 class SpaceCell(NamedTuple):
     """A polytope of dimension `d` on the stack of a search.
 
     Attributes:
-        vertices: Points, radii, directions, radii: shape `(n_vertices, 2 d + 2)`.
+        vertices: Points, their radii, directions, their radii: shape `(n_vertices, 2 d + 2)`.
         facets: Slopes, offset, offset at infinity, radius of the slopes, radius of the offset, and
             a bound on the sum of the absolute slopes: shape `(n_facets, d + 5)`.
-        walls: What they lie on, shape `(n_facets, 4)`: layer, group, winner and rival.
-        masks: Which facets each vertex lies on, as bits of words: `(n_vertices, n_words)`.
+        walls: The walls of the facets, shape `(n_facets, 4)`: layer, group, winner and rival.
+        masks: The facets through each vertex, as bits of words: `(n_vertices, n_words)`.
         ties: A facet or -1, a group with two winners there, and one of them: `(n_ties, 3)`.
-        is_pure: Whether the search composed a facet so, and did not replace it: `(n_facets,)`.
-        sources: Of a part, which facet of the whole each one is, or -1: `(n_facets,)`.
-        is_canonical: Whether the vertices are those that are stored.
+        is_pure: Whether the facet is still as the search composed it, not replaced: `(n_facets,)`.
+        sources: If the cell is a part of a larger one, the index of each facet in the larger cell,
+            or -1 for new facets: `(n_facets,)`.
+        is_canonical: Whether the vertices are the ones to be stored.
     """
 
     vertices: FloatArray
@@ -205,8 +209,8 @@ class SpaceCell(NamedTuple):
     is_canonical: bool
 
     @classmethod
-    def room(cls, sizes: GivenCell, dim: int) -> "SpaceCell":
-        """Return room for a polytope of some size."""
+    def empty(cls, sizes: CellStruct, dim: int) -> "SpaceCell":
+        """Return an uninitialized polytope of the given size."""
         n, n_facets = sizes.n_vertices, sizes.n_facets
         return cls(
             np.empty((n, 2 * dim + 2)),
@@ -219,10 +223,10 @@ class SpaceCell(NamedTuple):
             bool(sizes.is_canonical),
         )
 
-    def given(self) -> GivenCell:
-        """Return it as the core reads and writes it."""
+    def as_struct(self) -> CellStruct:
+        """Return a struct through which the core reads and writes the cell."""
         n_columns = self.vertices.shape[1]
-        return GivenCell(
+        return CellStruct(
             len(self.vertices), len(self.facets), self.masks.shape[1], len(self.ties),
             n_columns, n_columns // 2 + 4, *map(address, self[:-1]), self.is_canonical,
         )  # fmt: skip
@@ -232,12 +236,13 @@ class Task(NamedTuple):
     """A part of a search: a cell, and the path to it.
 
     Attributes:
-        layer: The layer that it is to be split by first.
-        is_part: Whether it is part of a region that has been looked at.
-        signature: The winners of the layers before, shape `(n_groups,)` or more.
-        typical: The typical winners of these and, for a part, of the layer itself.
+        layer: The first layer that splits the cell.
+        is_part: Whether the cell is part of a region that the search has already entered.
+        signature: The winners of the earlier layers, shape `(n_groups,)` or more.
+        typical: The typical winners of the earlier layers and, for a part, of the layer itself.
         cell: The cell.
-        is_merged: Whether forms of a layer before coincide in a way that has to be found again.
+        is_merged: Whether forms of an earlier layer coincide on this region, so that the
+            coincidences have to be found again.
     """
 
     layer: int
@@ -249,7 +254,7 @@ class Task(NamedTuple):
 
 
 class Sizes(NamedTuple):
-    """How many cells, vertices, facets and ties there are, or is room for."""
+    """Numbers of cells, vertices, facets and ties: used, or the capacity."""
 
     cells: int
     vertices: int
@@ -261,16 +266,16 @@ class _Column(NamedTuple):
     """One of the arrays of `CellColumns`.
 
     Attributes:
-        name: Its name.
-        field: What `hm_cells` calls it.
-        kind: The type of its numbers.
+        name: The name of the column.
+        field: The field of `hm_cells`.
+        kind: The type of the entries.
         shape: The shape of a row.
-        counted: What it has a row for: an index of `Sizes`.
-        n_more: How many rows it has before those, of zeros: it says where each thing begins, and
-            the core writes where it ends.
-        row_bytes: How many bytes a row takes.
-        n_skipped: How many bytes the rows before take.
-        start: Where in the block of the first cells it begins.
+        counted: What the rows correspond to: an index into `Sizes`.
+        n_more: The number of rows of zeros at the beginning. It is 1 for a column of start offsets,
+            because the core writes where each item ends.
+        row_bytes: The number of bytes of a row.
+        n_skipped: The number of bytes of the rows of zeros.
+        start: The offset of the column in the block of the first cells.
     """
 
     name: str
@@ -284,54 +289,54 @@ class _Column(NamedTuple):
     start: int = 0
 
     def n_rows(self, sizes: Sizes) -> int:
-        """Return how many rows it has."""
+        """Return the number of rows."""
         return sizes[self.counted] + self.n_more
 
     def n_bytes(self, sizes: Sizes) -> int:
-        """Return how many bytes it takes."""
+        """Return the number of bytes."""
         return self.n_rows(sizes) * self.row_bytes
 
 
 @dataclass(frozen=True, eq=False)
-class _Block:
-    """Columns one after the other in one block.
+class _BlockLayout:
+    """The layout of consecutive columns in one block.
 
     Attributes:
         columns: The columns by name.
-        given: The columns as the core reads them.
-        address: Where that is.
-        zeros: Where there are rows of zeros before others, and how many bytes they take.
-        room: For how much there is room.
-        n_bytes: How many bytes there are.
+        column_structs: The columns as the core reads them.
+        address: The address of `column_structs`.
+        zeros: The offset and the number of bytes of each run of leading zeros.
+        capacity: The capacity of the block.
+        n_bytes: The number of bytes of the block.
     """
 
     columns: dict[str, _Column]
-    given: Array[_GivenColumn]
+    column_structs: Array[_ColumnStruct]
     address: int
     zeros: tuple[tuple[int, int], ...]
-    room: Sizes
+    capacity: Sizes
     n_bytes: int
 
-    def room_in(self, memory: Memory) -> CellsRoom:
-        """Return what the core is told about columns in a block, where nothing is written yet."""
-        room: CellsRoom | None = memory.notes.get(self)
-        if room is None:
-            if len(memory.notes) >= _MOST_NOTES:
+    def allocate_in(self, memory: Memory) -> CellBuffer:
+        """Return the columns of a block as an empty buffer for the core."""
+        buffer: CellBuffer | None = memory.notes.get(self)
+        if buffer is None:
+            if len(memory.notes) >= _MAX_NOTES:
                 memory.notes.clear()
-            room = memory.notes[self] = CellsRoom(*self.room)
+            buffer = memory.notes[self] = CellBuffer(*self.capacity)
             for column in self.columns.values():
-                setattr(room, column.field, memory.address + column.start + column.n_skipped)
-        memset(addressof(room) + CellsRoom.n_cells.offset, 0, 5 * 8)
+                setattr(buffer, column.field, memory.address + column.start + column.n_skipped)
+        memset(addressof(buffer) + CellBuffer.n_cells.offset, 0, 5 * 8)
         for start, n_bytes in self.zeros:
             memset(memory.address + start, 0, n_bytes)
-        return room
+        return buffer
 
 
 @lru_cache(maxsize=64)
-def _block(
+def _block_layout(
     n_cells: int, dim: int, dim_out: int, n_groups: int, largest_group: int, is_bounded: bool
-) -> _Block:
-    """Lay out room for the first cells, `n_cells` or fewer; the others as in `CellColumns`."""
+) -> _BlockLayout:
+    """Lay out the columns of at most `n_cells` cells; see `CellColumns` for the other arguments."""
     cells, vertices, facets, ties = range(4)
     byte, index, count = np.dtype(np.uint8), np.dtype(np.int32), np.dtype(np.int64)
     double = np.dtype(np.float64)
@@ -360,40 +365,41 @@ def _block(
         ]
     columns.append(_Column("signatures", *signature, cells))
     n_vertices = n_cells * FIRST_VERTICES if dim == 2 else n_cells << dim
-    room = Sizes(n_cells, n_vertices, 3 * dim * n_cells, n_groups + n_cells)
+    capacity = Sizes(n_cells, n_vertices, 3 * dim * n_cells, n_groups + n_cells)
     placed, end = {}, 0
-    # The widest numbers first: one after the other, each begins on a boundary of its numbers.
+    # Place columns with the widest entries first, so that every column is aligned.
     for column in sorted(columns, key=lambda column: -column.kind.itemsize):
         row_bytes = prod(column.shape) * int(column.kind.itemsize)
         skipped = row_bytes * column.n_more
         placed[column.name] = column._replace(row_bytes=row_bytes, n_skipped=skipped, start=end)
-        end += -(-row_bytes * column.n_rows(room) // 64) * 64
+        end += -(-row_bytes * column.n_rows(capacity) // 64) * 64
     if end > _FIRST_BYTES and n_cells > 1:
-        return _block(n_cells // 2, dim, dim_out, n_groups, largest_group, is_bounded)
-    given = (_GivenColumn * len(placed))()
-    for one, c in zip(given, placed.values(), strict=True):
-        one.field, one.counted = getattr(CellsRoom, c.field).offset, c.counted
+        return _block_layout(n_cells // 2, dim, dim_out, n_groups, largest_group, is_bounded)
+    structs = (_ColumnStruct * len(placed))()
+    for one, c in zip(structs, placed.values(), strict=True):
+        one.field, one.counted = getattr(CellBuffer, c.field).offset, c.counted
         one.n_before, one.row_bytes = c.n_more, c.row_bytes
     zeros = tuple((c.start, c.n_skipped) for c in placed.values() if c.n_skipped)
-    return _Block(placed, given, addressof(given), zeros, room, end)
+    return _BlockLayout(placed, structs, addressof(structs), zeros, capacity, end)
 
 
 class CellColumns:
-    """Where a search on a domain of dimension `d` writes its cells: columns, which grow.
+    """The columns to which a search on a domain of dimension `d` writes its cells.
 
-    The first cells lie in one block, which is used again; more of them in arrays that grow. The
-    columns:
+    The first cells lie in one reusable block. If more cells are found, the columns move to arrays
+    that grow. The columns:
 
-    - `signatures`: `(n_cells, n_groups)`, bytes if no group has more than 256 forms; if none has
-      more than two, a bit for each, `(n_cells, (n_groups + 7) // 8)`, see `CoreNetwork.winners`.
+    - `signatures`: `(n_cells, n_groups)`, bytes if no group has more than 256 forms. If no group
+      has more than two, one bit per group, `(n_cells, (n_groups + 7) // 8)`; see
+      `CoreNetwork.unpack_winners`.
     - `maps`: `(n_cells, d + 1, dim_out)`; `map_radii`: `(n_cells,)`.
     - `starts`: where the vertices of each cell begin, and the end: `(n_cells + 1,)`.
     - `points`: `(n_vertices, d)`; `directions`: likewise, if the domain is unbounded.
-    - `walls`: the codes of edges, `(n_vertices,)`, or the group and the form beside each facet,
+    - `walls`: the codes of edges, `(n_vertices,)`, or the group and the form beyond each facet,
       `(n_facets, 2)`.
-    - Not in two dimensions: `facet_starts` and `tie_starts`, like `starts`; `ties`, a facet of the
-      cell or -1, and a group with two winners there: `(n_ties, 2)`; `blurs`, bounds on the radii of
-      its vertices and of their directions, `(n_cells, 2)`.
+    - In dimensions other than two: `facet_starts` and `tie_starts`, like `starts`; `ties`, a facet
+      of the cell or -1, and a group with two winners there: `(n_ties, 2)`; `blurs`, bounds on the
+      radii of the vertices of each cell and of their directions, `(n_cells, 2)`.
 
     Args:
         network: The network.
@@ -403,47 +409,47 @@ class CellColumns:
 
     Attributes:
         dim: The dimension of the domain.
-        room: What the core is told about them; of closed cells, it stays.
-        columns: Which columns there are, by name.
+        buffer: The columns as the core sees them; it no longer changes once they are closed.
+        columns: The columns by name.
     """
 
     def __init__(self, network: CoreNetwork, dim: int, dim_out: int, *, is_bounded: bool) -> None:
         sizes = dim, dim_out, network.n_groups, network.largest_group, is_bounded
-        self._first = first = _block(FIRST_CELLS, *sizes)
+        self._first = first = _block_layout(FIRST_CELLS, *sizes)
         self.dim, self.columns = dim, first.columns
         self._memory: Memory | None = spare_block(first.n_bytes)
         self._grown: dict[str, GrowingArray] = {}
         self._packed: AnyArray | None = None
-        self.room = first.room_in(self._memory)
+        self.buffer = first.allocate_in(self._memory)
 
     def sizes(self) -> Sizes:
-        """Return how much has been written."""
-        room = self.room
-        return Sizes(room.n_cells, room.n_vertices, room.n_facets, room.n_ties)
+        """Return the numbers of cells, vertices, facets and ties written."""
+        buffer = self.buffer
+        return Sizes(buffer.n_cells, buffer.n_vertices, buffer.n_facets, buffer.n_ties)
 
     def n_bytes(self) -> int:
-        """Return how many bytes have been written."""
+        """Return the number of bytes written."""
         sizes = self.sizes()
         return sum(column.n_bytes(sizes) for column in self.columns.values())
 
     def grow(self, cell: PlaneCell | SpaceCell) -> None:
-        """Make room for twice as many cells, one of them as large as the given one."""
-        room, largest = self.room, cell.given()
+        """Double the capacity, and make sure that the given cell fits."""
+        buffer, largest = self.buffer, cell.as_struct()
         more = Sizes(0, largest.n_vertices, largest.n_facets, largest.n_ties)
-        old = room.room_cells, room.room_vertices, room.room_facets, room.room_ties
+        old = buffer.room_cells, buffer.room_vertices, buffer.room_facets, buffer.room_ties
         new = Sizes(*(2 * n + extra for n, extra in zip(old, more, strict=True)))
         for column in self.columns.values():
-            grown = self._growing(column)
+            grown = self._as_growing(column)
             grown.grow(column.n_rows(new))
-            setattr(room, column.field, grown.address + column.n_skipped)
+            setattr(buffer, column.field, grown.address + column.n_skipped)
         if self._memory is not None:
-            # What is said about these columns is no longer true of the block.
+            # The buffer kept for this block now points elsewhere.
             self._memory.notes.pop(self._first, None)
-            self._leave_block()
-        room.room_cells, room.room_vertices, room.room_facets, room.room_ties = new
+            self._release_block()
+        buffer.room_cells, buffer.room_vertices, buffer.room_facets, buffer.room_ties = new
 
-    def _growing(self, column: _Column) -> GrowingArray:
-        """Return a column as an array that grows."""
+    def _as_growing(self, column: _Column) -> GrowingArray:
+        """Return a column as a growing array; copy it from the block if necessary."""
         if column.name not in self._grown:
             written = self._rows(column)
             grown = GrowingArray(column.kind, column.shape, len(written))
@@ -452,38 +458,39 @@ class CellColumns:
         return self._grown[column.name]
 
     def _rows(self, column: _Column) -> AnyArray:
-        """Return a column as it is."""
+        """Return the rows of a column that have been written."""
         if column.name in self._grown:
             return self._grown[column.name].rows(column.n_rows(self.sizes()))
         shape = column.n_rows(self.sizes()), *column.shape
         if self._packed is None:
             assert self._memory is not None
             return np.ndarray(shape, column.kind, self._memory.bytes, column.start)
-        start = getattr(self.room, column.field) - column.n_skipped - address(self._packed)
+        start = getattr(self.buffer, column.field) - column.n_skipped - address(self._packed)
         return np.ndarray(shape, column.kind, self._packed.data, start)
 
-    def _leave_block(self) -> None:
-        """Let the block of the first cells be used again."""
+    def _release_block(self) -> None:
+        """Release the block of the first cells for reuse."""
         if self._memory is not None:
             give_back(self._memory)
             self._memory = None
 
     def close(self) -> None:
-        """Keep what has been written in as little memory as it needs; nothing more may be."""
+        """Shrink the columns to what has been written; nothing more may be written."""
         if self._memory is None:
             for name, grown in self._grown.items():
                 column = self.columns[name]
                 grown.grow(column.n_rows(self.sizes()))
-                setattr(self.room, column.field, grown.address + column.n_skipped)
+                setattr(self.buffer, column.field, grown.address + column.n_skipped)
             return
-        # The room may soon be that of others.
-        written, self.room = self.room, CellsRoom()
+        # The old buffer may soon be used by another search.
+        written, self.buffer = self.buffer, CellBuffer()
         first, pack = self._first, core().hm_cells_pack
-        asked = addressof(written), len(first.given), first.address, addressof(self.room)
-        n_bytes = pack(*asked, None, 0)
+        layout = len(first.column_structs), first.address
+        arguments = addressof(written), *layout, addressof(self.buffer)
+        n_bytes = pack(*arguments, None, 0)
         self._packed = packed = np.empty(n_bytes, dtype=np.uint8)
-        pack(*asked, address(packed), n_bytes)
-        self._leave_block()
+        pack(*arguments, address(packed), n_bytes)
+        self._release_block()
 
     def first_signature(self) -> AnyArray:
         """Return the signature of the first cell, if there is one: shape `(0 or 1, n_groups)`."""
@@ -493,28 +500,28 @@ class CellColumns:
         """Return a column of closed cells."""
         return self._rows(self.columns[name])
 
-    def joined(self, name: str, others: "list[CellColumns]", workers: int) -> AnyArray:
-        """Return a column of closed cells, and of others after them, joined by so many threads.
+    def concatenate(self, name: str, others: "list[CellColumns]", workers: int) -> AnyArray:
+        """Append a column of other closed cells to this one, with `workers` threads.
 
-        Only once; what is written here stays where it is.
+        Call it at most once per column. The rows of the other cells are copied.
         """
         column, n_written = self.columns[name], [self.sizes(), *(other.sizes() for other in others)]
         ends = [Sizes(*row) for row in np.cumsum(n_written, axis=0).tolist()]
-        grown = self._growing(column)
+        grown = self._as_growing(column)
         grown.grow(column.n_rows(ends[-1]))
         whole, jobs = grown.rows(column.n_rows(ends[-1])), []
         for other, start in zip(others, ends[:-1], strict=True):
             written, at = other._rows(column)[column.n_more :], column.n_rows(start)
-            more = start[_RISING[name]] if name in _RISING else 0
+            more = start[_OFFSET_COLUMNS[name]] if name in _OFFSET_COLUMNS else 0
             rows = whole[at : at + len(written)]
-            step = max(1, _AT_ONCE * len(written) // max(written.nbytes, 1))
+            step = max(1, _COPY_BYTES * len(written) // max(written.nbytes, 1))
             for i in range(0, len(written), step):
                 jobs.append((written[i : i + step], rows[i : i + step], more))
             other._grown.pop(name, None)
-        if sum(written.nbytes for written, _, _ in jobs) < 4 * _AT_ONCE:
+        if sum(written.nbytes for written, _, _ in jobs) < 4 * _COPY_BYTES:
             list(map(_copy, jobs))
         else:
-            # Others run while one copies.
+            # Copying releases the interpreter's lock.
             with ThreadPoolExecutor(workers) as pool:
                 list(pool.map(_copy, jobs))
         return whole
@@ -529,11 +536,11 @@ def _copy(job: tuple[AnyArray, AnyArray, int]) -> None:
 
 
 class FoundCells:
-    """The columns of cells that one or more searches have found, joined when they are asked for.
+    """The columns of cells found by one or more searches, concatenated at first access.
 
     Args:
-        parts: What each of them has written; nothing more may be.
-        workers: How many threads join them.
+        parts: The columns of each search; nothing more may be written to them.
+        workers: The number of threads that concatenate them.
     """
 
     def __init__(self, parts: list[CellColumns], workers: int) -> None:
@@ -548,15 +555,15 @@ class FoundCells:
         first, *others = self._parts
         if not others:
             return first.rows(name)
-        # What one thread has joined half, another one, or an interrupt, must not see.
+        # Neither another thread nor an interrupt may see a column that is only partly copied.
         with held_interrupts(), self._lock:
             if name not in self._joined:
-                self._joined[name] = first.joined(name, others, self._workers)
+                self._joined[name] = first.concatenate(name, others, self._workers)
             return self._joined[name]
 
 
 class CoreSearch:
-    """A search under way, to be resumed.
+    """A search in progress, which can be resumed.
 
     Args:
         network: The network.
@@ -564,13 +571,13 @@ class CoreSearch:
         scale: The scale of the domain.
         is_bounded: Whether no vertex is at infinity.
         stores: Whether cells are stored.
-        whole: The cell that is searched; if there is none, the stack is empty.
+        whole: The cell to search; None for an empty stack.
 
     Attributes:
         network: The network.
         dim: The dimension of the domain, 1 to 7.
-        address: Where the core keeps the search.
-        counted: What `counts` gave at the end of the last slice.
+        address: The address of the core's search.
+        last_counts: The `counts` at the end of the last slice.
     """
 
     def __init__(
@@ -581,19 +588,19 @@ class CoreSearch:
         *,
         is_bounded: bool,
         stores: bool,
-        whole: GivenCell | None = None,
+        whole: CellStruct | None = None,
     ) -> None:
         self.network = network
         self.dim = stream.dim
         self._core = library = core()
-        # Room for all parts at once, six edges each, where large groups are walked; the split by a
-        # group asks for them twice, and for three edges more. An interval has four facets at most.
+        # Where large groups are walked, all parts must fit at once, with six edges each. A split by
+        # a group needs them twice, and three edges more. An interval has at most four facets.
         widest = network.largest_group if network.largest_group >= LARGE_GROUP else 0
         each = 5 if self.dim == 1 else 16
-        self._room = FIRST_ROOM[0] + each * widest, FIRST_ROOM[1] + widest
+        self._capacity = FIRST_CAPACITY[0] + each * widest, FIRST_CAPACITY[1] + widest
         self._stack: Memory | None = None
-        start = stream.start(scale, is_bounded=is_bounded, stores=stores)
-        given = network.memory.address, addressof(start), *self._room
+        start = stream.search_start(scale, is_bounded=is_bounded, stores=stores)
+        given = network.memory.address, addressof(start), *self._capacity
         memory = spare_block()
         n_bytes = accepted_size(library.hm_search_begin(memory.address, memory.n_bytes, *given))
         if n_bytes > memory.n_bytes:
@@ -601,33 +608,33 @@ class CoreSearch:
             memory = spare_block(n_bytes)
             library.hm_search_begin(memory.address, n_bytes, *given)
         self._memory, self.address = memory, memory.address
-        self.counted = _Counts()
+        self.last_counts = _Counts()
         self._stop = stop_flag()
         if whole is not None:
-            self._push(0, False, *_NOWHERE, addressof(whole))
+            self._push(0, False, *_NO_WINNERS_ADDRESSES, addressof(whole))
 
     def release(self) -> None:
-        """Let its memory be used again; nothing may be asked any more."""
+        """Release the memory of the search for reuse; the search must not be used afterwards."""
         give_back(self._memory)
         self.address = 0
 
     def grow(self) -> None:
-        """Double the room of the stack."""
-        self._room = 2 * self._room[0], 2 * self._room[1]
-        n_bytes = self._core.hm_search_stack_size(self.address, *self._room)
+        """Double the capacity of the stack."""
+        self._capacity = 2 * self._capacity[0], 2 * self._capacity[1]
+        n_bytes = self._core.hm_search_stack_size(self.address, *self._capacity)
         stack = Memory(n_bytes, is_cleared=False)
-        self._core.hm_search_set_stack(self.address, stack.address, *self._room)
-        # The old memory was read until here.
+        self._core.hm_search_set_stack(self.address, stack.address, *self._capacity)
+        # The core has copied the old stack, so its memory may go.
         self._stack = stack
 
     def grow_to(self, n_edges: int) -> None:
-        """Double the room of the stack until so many edges fit."""
-        while self._room[0] < n_edges:
+        """Double the capacity of the stack until `n_edges` edges fit."""
+        while self._capacity[0] < n_edges:
             self.grow()
 
     def push(self, task: Task) -> None:
         """Put a cell on the stack."""
-        cell = task.cell.given()
+        cell = task.cell.as_struct()
         path = address(task.signature), address(task.typical)
         self._push(task.layer, task.is_part, *path, addressof(cell))
 
@@ -635,8 +642,8 @@ class CoreSearch:
         while self._core.hm_search_push(self.address, *given):
             self.grow()
 
-    def give_away(self, n_items: int) -> list[Task]:
-        """Take the lowest cells, which come last, off the stack."""
+    def take_lowest(self, n_items: int) -> list[Task]:
+        """Remove the lowest cells, which are searched last, from the stack and return them."""
         signature = self.signature()
         typical = np.zeros(len(signature) + 1, dtype=np.int8)
         self._core.hm_search_typical(self.address, address(typical))
@@ -651,42 +658,44 @@ class CoreSearch:
         return tasks
 
     def recompose(self, layer: int) -> None:
-        """Compose the stream after a layer again, after the layer was refreshed."""
+        """Recompose the stream after a layer that was refreshed."""
         self._core.hm_search_recompose(self.address, layer)
 
-    def run(self, room: CellsRoom, limit: int, budget: int, is_wanted: c_int32 = NOBODY) -> int:
+    def run(
+        self, buffer: CellBuffer, limit: int, budget: int, is_wanted: c_int32 = NOT_WANTED
+    ) -> int:
         """Make at most `budget` steps, find at most `limit` cells in all; return why it stopped.
 
-        Another thread ends it early by setting `is_wanted`; a time limit that is over abandons the
-        step under way.
+        Another thread can end the call early by setting `is_wanted`. An expired time limit abandons
+        the current step.
         """
-        given = addressof(room), limit, budget, addressof(is_wanted), addressof(self.counted)
+        given = addressof(buffer), limit, budget, addressof(is_wanted), addressof(self.last_counts)
         return int(self._core.hm_search_run(self.address, *given, addressof(self._stop)))
 
     def counts(self) -> tuple[int, int, int, int]:
-        """Return the cells found, the signs filtered and expanded, the cells on the stack."""
+        """Count the cells found, the signs filtered and expanded, and the cells on the stack."""
         counts = _Counts()
         self._core.hm_search_counts(self.address, addressof(counts))
         return tuple(counts)
 
     def item(self, index: int) -> tuple[tuple[int, int, int], Any]:
-        """Return a cell of the stack: layer, groups done and next group; and the cell."""
-        at, place, sizes = self.address, (c_int32 * 3)(), GivenCell()
+        """Return a cell of the stack, with its layer, the groups done, and the next group."""
+        at, place, sizes = self.address, (c_int32 * 3)(), CellStruct()
         self._core.hm_search_item(at, index, addressof(place), addressof(sizes))
         kind = PlaneCell if self.dim == 2 else SpaceCell
-        cell = kind.room(sizes, self.dim)
-        written = cell.given()
+        cell = kind.empty(sizes, self.dim)
+        written = cell.as_struct()
         self._core.hm_search_item(at, index, addressof(place), addressof(written))
         if isinstance(cell, SpaceCell):
-            # Ties on facets that are gone are left out.
+            # Ties on facets that no longer exist are omitted.
             cell = cell._replace(ties=cell.ties[: written.n_ties])
         layer, position, group = place
         return (layer, position, group), cell
 
     def sizes(self) -> list[float]:
-        """Return about how large the cells of the stack are, the lowest first; NaN if unbounded.
+        """Return the approximate sizes of the cells on the stack, the lowest first.
 
-        In the plane their areas, elsewhere the volumes of boxes around them.
+        These are areas in the plane, and volumes of bounding boxes otherwise; NaN if unbounded.
         """
         sizes = np.empty(self.counts()[3])
         self._core.hm_search_sizes(self.address, address(sizes))
@@ -703,7 +712,7 @@ class CoreSearch:
         return winners[:-1]
 
     def versions(self) -> tuple[list[int], list[bool]]:
-        """Return for each layer a count of its regions, and whether coinciding forms are merged."""
+        """For each layer, return a count of its regions and whether coinciding forms are merged."""
         n_layers = self.network.n_layers
         versions = np.zeros(n_layers + 1, dtype=np.int64)
         merged = np.zeros(n_layers + 1, dtype=np.int32)
@@ -717,16 +726,16 @@ class CoreSearch:
         return [int(form) for form in forms[:count]]
 
     def has_chain(self, layer: int, group: int) -> bool:
-        """Say whether the forms of a group that may win on the region of a line are in order."""
+        """Return whether the candidates of a group on a line are known in order."""
         return int(self._core.hm_search_set_chain(self.address, layer, group, 0, None)) == 0
 
     def set_chain(self, layer: int, group: int, forms: IntArray) -> None:
-        """Say which forms of a group win on the region of a line, from left to right."""
+        """Set the forms of a group that win on the region of a line, from left to right."""
         chain = prepare_array(forms, np.int32)
         self._core.hm_search_set_chain(self.address, layer, group, len(chain), address(chain))
 
     def scores(self, layer: int, n_scores: int) -> FloatArray:
-        """Return slopes, offsets and radii of the scores of a layer: `(dim + 2, n_scores)`."""
+        """Return the slopes, offsets and radii of a layer's scores: `(dim + 2, n_scores)`."""
         block = np.empty((self.dim + 2, n_scores))
         self._core.hm_search_scores(self.address, layer, address(block))
         return block
@@ -736,7 +745,7 @@ class CoreSearch:
         # The smallest winner goes on top.
         parts = sorted(parts, key=lambda part: -part[0])
         winners = np.array([winner for winner, _ in parts], dtype=np.int32)
-        cells = (GivenCell * len(parts))(*(cell.given() for _, cell in parts))
+        cells = (CellStruct * len(parts))(*(cell.as_struct() for _, cell in parts))
         given = len(parts), address(winners), addressof(cells)
         while self._core.hm_search_replace(self.address, *given):
             self.grow()
@@ -752,14 +761,14 @@ class CoreSearch:
         scores: tuple[FloatArray, int],
         merged: tuple[AnyArray, FloatArray, FloatArray] | None,
     ) -> None:
-        """Replace what is known about a layer by better forms, each block with its grid.
+        """Replace the forms of a layer by better ones, each block with its grid.
 
         Args:
             layer: The layer.
-            stream: The stream before it, shape `(dim + 2, n)`, and its grid.
-            scores: Its scores likewise.
-            merged: For each form the first one that coincides with it, the means of the gains, and
-                those of the values, each with radii.
+            stream: The stream before the layer, shape `(dim + 2, n)`, and its grid.
+            scores: The scores of the layer, likewise.
+            merged: For each form, the first form that coincides with it; then the means of the
+                gains and the means of the values, each with radii.
         """
         contributions: list[int | None] = [None] * 5
         if merged is not None:

@@ -5,8 +5,8 @@ from typing import Any
 from hardmax.models.argmax import ArgmaxNetwork
 from hardmax.regions._search.exact_space import SpatialPath
 from hardmax.regions._search.rounded_forms import first_stream
-from hardmax.regions._search.runs import SearchDomain, explore_domain, read_limits
-from hardmax.regions._search.space_domains import SpatialDomain, spatial_domain
+from hardmax.regions._search.runs import SearchDomain, check_limits, explore_domain
+from hardmax.regions._search.space_domains import SpatialDomain, read_spatial_domain
 from hardmax.regions.cells import CellArrays
 
 
@@ -22,22 +22,22 @@ def explore(
 ) -> CellArrays:
     r"""Find every cell of a network on a domain of dimension 1 or 3 to 7.
 
-    The search splits polytopes, given by their vertices and by the facets each vertex lies on, one
-    group of forms after the other, layer by layer and depth first. A layer is composed once for
-    each region of the layers before it; groups with one winner on the whole region are settled
-    there. A sign that floats cannot prove is decided in exact arithmetic, and zeros are recorded as
-    incidences, so degenerate cells (more than $d$ facets through a vertex, coinciding walls) are
-    cells like any other.
+    The search splits polytopes by one group of forms after another, layer by layer and depth first.
+    A polytope is given by its vertices and the facets that contain each vertex. Each layer is
+    composed once for each region of the earlier layers; groups with one winner on the whole region
+    are settled there. A sign that floats cannot prove is decided in exact arithmetic, and zeros are
+    recorded as incidences, so degenerate cells (more than $d$ facets through a vertex, coinciding
+    walls) need no special treatment.
 
     Args:
         network: The network.
         domain: A box, a polytope, all of space, or a slice of a larger space.
         count_only: Store nothing; memory then does not grow with the number of cells.
-        max_cells: Stop after so many cells.
-        max_seconds: Stop after about so many seconds.
-        workers: How many threads search; the result does not depend on it. A search for at most
-            `max_cells` is done by one.
-        progress: Show a bar where the search takes longer than a second.
+        max_cells: Stop after this number of cells.
+        max_seconds: Stop after about this number of seconds.
+        workers: The number of threads; the result does not depend on it. A search with `max_cells`
+            uses one thread.
+        progress: Show a bar if the search takes longer than a second.
 
     Returns:
         The cells, with vertices in no particular order and output maps. On an unbounded domain a
@@ -59,23 +59,23 @@ def explore(
         >>> explore(three_times_the_same, Box([-1, -1, -1], [1, 1, 1]), count_only=True).n_counted
         2
     """
-    where = spatial_domain(domain, network.dim_in)
+    where = read_spatial_domain(domain, network.dim_in)
     return explore_domain(
         search_domain(network, where),
         count_only=count_only,
-        limits=read_limits(max_cells, max_seconds),
+        limits=check_limits(max_cells, max_seconds),
         workers=workers,
         progress=progress,
     )
 
 
 def search_domain(network: ArgmaxNetwork, domain: SpatialDomain) -> SearchDomain:
-    """Return what a search of a network on a domain begins with."""
+    """Return the start of a search of a network on a domain."""
     return SearchDomain(
         network,
         domain.chart,
         domain.start,
-        domain.given,
+        domain.cell_struct,
         domain.scale,
         domain.is_bounded,
         first_stream(network, domain.inputs, domain.scale),

@@ -1,4 +1,4 @@
-"""The first cell of a spatial search: a domain with its vertices and facets."""
+"""The first cell of a spatial search: the vertices and facets of the domain."""
 
 from math import frexp, lcm
 from typing import Any, NamedTuple
@@ -15,11 +15,11 @@ from hardmax.models.argmax import AffineMap
 from hardmax.regions._search.exact_polytopes import (
     ExactCell,
     Form,
-    clipped,
-    space,
-    with_facets_only,
+    clip,
+    drop_redundant_forms,
+    whole_space,
 )
-from hardmax.regions._search.searches import GivenCell, SpaceCell
+from hardmax.regions._search.searches import CellStruct, SpaceCell
 from hardmax.regions.charted_domains import ChartedDomain, charted
 from hardmax.typing import FloatArray
 
@@ -28,15 +28,15 @@ MOST_DIMENSIONS = 7
 
 
 class SpatialDomain(NamedTuple):
-    """A domain as the search starts with it.
+    """A domain in the form in which a search starts.
 
     Attributes:
         chart: The map from coordinates of the domain to inputs.
-        inputs: The inputs as exact forms in these coordinates; None where they are equal.
-        cell: Its facets and vertices.
-        start: The same in floats.
-        given: It, as the core reads it.
-        borders: Its inequalities as forms that are positive inside: slopes, offset, radius of the
+        inputs: The inputs as exact forms in these coordinates; None for the identity.
+        cell: The facets and vertices.
+        start: The same cell in floats.
+        cell_struct: The same cell as the core reads it.
+        borders: The inequalities as forms that are positive inside: slopes, offset, radius of the
             slopes, radius of the offset, shape `(n_borders, dim + 3)`.
         is_bounded: Whether no vertex is at infinity.
         scale: A power of two, at least 1, that no coordinate of a vertex exceeds.
@@ -46,18 +46,18 @@ class SpatialDomain(NamedTuple):
     inputs: RationalForms | None
     cell: ExactCell
     start: SpaceCell
-    given: GivenCell
+    cell_struct: CellStruct
     borders: FloatArray
     is_bounded: bool
     scale: float
 
 
-def spatial_domain(domain: Any, dim_in: int) -> SpatialDomain:
+def read_spatial_domain(domain: Any, dim_in: int) -> SpatialDomain:
     """Read a domain.
 
     Raises:
-        ArgumentError: If the domain lies in another space, has no interior, or has more dimensions
-            than the search can take.
+        ArgumentError: If the domain lies in another space, has no interior, or has more than
+            `MOST_DIMENSIONS` dimensions.
     """
     given = charted(domain, dim_in)
     if given.dim > MOST_DIMENSIONS:
@@ -69,18 +69,18 @@ def spatial_domain(domain: Any, dim_in: int) -> SpatialDomain:
     if known is None:
         cell, is_bounded = _first_cell(given)
         walls = [(-1, i, 0, 0) for i in range(len(cell.forms))]
-        start = rounded_cell(cell, walls, [])._replace(is_canonical=True)
+        start = round_cell(cell, walls, [])._replace(is_canonical=True)
         points = start.vertices[:, : given.dim]
         scale = float(2.0 ** min(frexp(np.abs(points).max(initial=1.0))[1], 1000))
         is_side = start.facets[:, given.dim + 1] == 0.0
-        # Only sides of space have an offset at infinity; the last number bounds the slopes.
+        # Only the sides of space have an offset at infinity. The last column bounds the slopes.
         borders = np.delete(start.facets[is_side], [given.dim + 1, given.dim + 4], axis=1)
         known = given.kept["spatial"] = SpatialDomain(
             given.chart,
             given.inputs,
             cell,
             start,
-            start.given(),
+            start.as_struct(),
             np.ascontiguousarray(borders),
             is_bounded,
             scale,
@@ -91,34 +91,34 @@ def spatial_domain(domain: Any, dim_in: int) -> SpatialDomain:
 def _first_cell(given: ChartedDomain) -> tuple[ExactCell, bool]:
     """Return the facets and vertices of a domain, and whether it is bounded."""
     rows = given.cone_rows
-    # The last row only keeps the homogenising coordinate positive.
+    # The last row only keeps the homogenizing coordinate positive.
     forms = tuple((*row, 0) for row in rows[:-1])
-    box = _box(forms, given.dim)
+    box = _box_cell(forms, given.dim)
     if box is not None:
         return box, True
     if forms:
         generators = cone_generators(wide_rows(rows, given.dim + 1), shown="inequalities")
         rays = [tuple(int(x) for x in ray) for ray in generators.rays.tolist()]
         if not len(generators.lineality) and all(ray[-1] > 0 for ray in rays):
-            masks = tuple(map(_mask, generators.incidence[:, :-1].tolist()))
+            masks = tuple(map(_facet_mask, generators.incidence[:, :-1].tolist()))
             vertices = tuple((*ray[:-1], *(0,) * given.dim, ray[-1]) for ray in rays)
             return ExactCell(forms, vertices, masks), True
-    cell: ExactCell | None = space(given.dim)
+    cell: ExactCell | None = whole_space(given.dim)
     for form in forms:
         assert cell is not None
         check_time()
-        cell = clipped(cell, form)
+        cell = clip(cell, form)
     assert cell is not None
-    return with_facets_only(cell)[0], False
+    return drop_redundant_forms(cell)[0], False
 
 
-def _mask(incidence: list[bool]) -> int:
-    """Return the facets of a vertex as the bits of an integer."""
+def _facet_mask(incidence: list[bool]) -> int:
+    """Return the facets through a vertex as the bits of an integer."""
     check_time()
     return sum(1 << i for i, tight in enumerate(incidence) if tight)
 
 
-def _box(forms: tuple[Form, ...], dim: int) -> ExactCell | None:
+def _box_cell(forms: tuple[Form, ...], dim: int) -> ExactCell | None:
     """Return the cell of a box from its forms, or None if they do not describe one."""
     sides: list[list[int]] = [[] for _ in range(2 * dim)]
     for i, form in enumerate(forms):
@@ -139,25 +139,25 @@ def _box(forms: tuple[Form, ...], dim: int) -> ExactCell | None:
     return ExactCell(forms, tuple(vertices), tuple(masks))
 
 
-def rounded_cell(
+def round_cell(
     cell: ExactCell, walls: list[tuple[int, int, int, int]], ties: list[tuple[int, int, int]]
 ) -> SpaceCell:
-    """Return a cell in floats, with radii.
+    """Round a cell to floats, with radii.
 
     Args:
         cell: The cell.
-        walls: What each of its forms stands for.
-        ties: Facets with two winners of another group.
+        walls: The wall of each form.
+        ties: The facets on which another group has two winners.
     """
     n, n_facets = len(cell.vertices), len(cell.forms)
     n_words = -(-n_facets // 64)
     vertices = []
     for vertex in cell.vertices:
         check_time()
-        vertices.append(rounded_vertex(vertex))
+        vertices.append(round_vertex(vertex))
     return SpaceCell(
         np.array(vertices),
-        np.array([rounded_form(form) for form in cell.forms]),
+        np.array([round_form(form) for form in cell.forms]),
         np.array(walls, dtype=np.int32).reshape(n_facets, 4),
         mask_words(cell.masks, n_words).reshape(n, n_words),
         np.array(ties, dtype=np.int32).reshape(-1, 3),
@@ -167,8 +167,8 @@ def rounded_cell(
     )
 
 
-def rounded_form(form: Form) -> list[float]:
-    """Return a facet as `SpaceCell` has it: scaled, rounded, with radii."""
+def round_form(form: Form) -> list[float]:
+    """Return a facet as a row of `SpaceCell.facets`: scaled and rounded, with radii."""
     dim = len(form) - 2
     reduced = primitive(form)
     # A power of two divides exactly, and makes every slope at most 1.
@@ -177,13 +177,13 @@ def rounded_form(form: Form) -> list[float]:
     slopes = [value for value, _ in quotients[:dim]]
     slope_radius = max(error for _, error in quotients[:dim])
     norm = (sum(map(abs, slopes)) + dim * slope_radius) * (1.0 + 2.0**-40)
-    # Only the sides of space have an offset at infinity, and there it is a half.
+    # Only the sides of space have an offset at infinity, which is one half.
     offset, far = quotients[dim], quotients[dim + 1]
     return [*slopes, offset[0], far[0], slope_radius, offset[1], norm]
 
 
-def rounded_vertex(vertex: Form) -> list[float]:
-    """Return a vertex, rounded, and its radius; then its direction likewise."""
+def round_vertex(vertex: Form) -> list[float]:
+    """Round a vertex: the point and its radius, then the direction and its radius."""
     dim = (len(vertex) - 1) // 2
     quotients = [enclosed_quotient(x, vertex[-1]) for x in vertex[:-1]]
     row: list[float] = []

@@ -15,10 +15,10 @@ from hardmax.geometry.domain_text import parse_domain
 from hardmax.models.argmax import ArgmaxNetwork
 from hardmax.models.storage import model_from_bytes
 from hardmax.regions._search import plane, space
-from hardmax.regions._search.explored import middle, volume
-from hardmax.regions._search.plane_domains import planar_domain
-from hardmax.regions._search.runs import Limits, Run, SearchDomain, packed
-from hardmax.regions._search.space_domains import spatial_domain
+from hardmax.regions._search.explored import approximate_volume, split_index
+from hardmax.regions._search.plane_domains import read_planar_domain
+from hardmax.regions._search.runs import Limits, Run, SearchDomain, pack_cells
+from hardmax.regions._search.space_domains import read_spatial_domain
 from hardmax.regions._stores.tasks import read_stack, stack_bytes
 from hardmax.regions.arrow_tables import to_arrow
 from hardmax.regions.charted_domains import ChartedDomain, charted
@@ -83,7 +83,7 @@ def advance(job: Job) -> Outcome:
     is_done = False
     with time_limit(job.most_seconds):
         try:
-            where, search = _prepared(job.model, job.domain, job.engine)
+            where, search = _prepare_search(job.model, job.domain, job.engine)
             stack = None
             if job.task:
                 stack = read_stack(job.task, search.network, search.dim, search.cell.walls)
@@ -99,17 +99,17 @@ def advance(job: Job) -> Outcome:
         )
     # What comes after the quota is in other tasks and shards.
     is_done = is_done or run.n_found == job.quota
-    left = [] if is_done else run.search.give_away(run.search.counts()[3])
+    left = [] if is_done else run.search.take_lowest(run.search.counts()[3])
     run.close()
-    first = run.first_signature()
-    cells = packed([run], False, 1)
+    first = run.sort_key()
+    cells = pack_cells([run], False, 1)
     shard = b""
     if len(cells.signatures):
         shard = parquet_bytes(Partition(search.network, where, cells, job.engine))
     whole = search.volume()
-    shares = [volume(task.cell) / whole if 0.0 < whole < inf else nan for task in left]
+    shares = [approximate_volume(task.cell) / whole if 0.0 < whole < inf else nan for task in left]
     # Of two parts it is not known how many cells of the quota each has.
-    cut = middle(shares) if job.is_split and job.quota < 0 else 0
+    cut = split_index(shares) if job.is_split and job.quota < 0 else 0
     parts = [part for part in (slice(cut, None), slice(cut)) if left[part]]
     return Outcome(
         cells.n_counted,
@@ -138,11 +138,11 @@ def _counts(decisions: Decisions) -> tuple[int, int, int]:
 
 
 @lru_cache(maxsize=4)
-def _prepared(model: bytes, domain: str, engine: str) -> tuple[ChartedDomain, SearchDomain]:
+def _prepare_search(model: bytes, domain: str, engine: str) -> tuple[ChartedDomain, SearchDomain]:
     """Read a model and a domain once for all jobs of one search."""
     network = model_from_bytes(model, "the job")
     assert isinstance(network, ArgmaxNetwork)
     where = charted(parse_domain(domain), network.dim_in)
     if engine == "planar":
-        return where, plane.search_domain(network, planar_domain(where, network.dim_in))
-    return where, space.search_domain(network, spatial_domain(where, network.dim_in))
+        return where, plane.search_domain(network, read_planar_domain(where, network.dim_in))
+    return where, space.search_domain(network, read_spatial_domain(where, network.dim_in))

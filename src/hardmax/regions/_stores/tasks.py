@@ -38,7 +38,7 @@ _ROUNDING, _SMALLEST = 2.0**-48, 2.0**-1000
 
 
 def stack_bytes(stack: list[Task]) -> bytes:
-    """Write the stack of a search, the lowest cell first, as `CoreSearch.give_away` returns it.
+    """Write the stack of a search, the lowest cell first, as `CoreSearch.take_lowest` returns it.
 
     All cells must have the same path: `signature` and `typical` are written once.
     """
