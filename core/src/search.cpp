@@ -541,7 +541,7 @@ size_t hm_network_size(const int64_t* integers, int64_t n_integers, const double
 int32_t hm_network_init(void* memory, const int64_t* integers, const double* numbers,
                         const int32_t* is_stopped) {
     Arena arena{static_cast<char*>(memory)};
-    const Network& network = *read_network({integers, numbers}, arena, is_stopped);
+    const Network& network = *read_network({integers, numbers, is_stopped}, arena);
     if (network.n_layers < 0) return -1;
     for (int l = 0; l < network.n_layers; l++)
         if (!network.layers[l].is_distinct) return 0;

@@ -10,6 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+from hardmax._ground import deadlines
+from hardmax._ground.deadlines import TimeIsUp, time_limit
 from hardmax._ground.records import Record, fingerprint, library_versions, record
 from hardmax.errors import ArgumentError, DtypeError, RecordFormatError
 
@@ -304,3 +306,12 @@ def test_byte_order_does_not_change_the_fingerprint():
 def test_a_fingerprint_needs_plain_data():
     with pytest.raises(DtypeError, match="`inputs`"):
         fingerprint(object())
+
+
+def test_hashing_an_array_can_be_abandoned(monkeypatch):
+    array = np.zeros(10)
+    wanted = fingerprint(array)
+    monkeypatch.setattr(deadlines, "GRACE_S", 0.0)
+    with time_limit(-1.0), pytest.raises(TimeIsUp):
+        fingerprint(array)
+    assert fingerprint(array) == wanted

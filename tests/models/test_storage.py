@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from safetensors import safe_open
-from safetensors.numpy import load_file, save_file
+from safetensors.numpy import load_file, save, save_file
 
 from hardmax._ground.records import fingerprint
 from hardmax.errors import DtypeError, RecordFormatError
@@ -22,7 +22,7 @@ from hardmax.models.storage import (
     model_from_bytes,
     save_model,
 )
-from hardmax.models.tensor_files import content_hash
+from hardmax.models.tensor_files import content_hash, tensor_bytes
 from hardmax.models.transformers import Block, FeedForward, HardTransformer
 from tests.models.test_transformers import transformers
 
@@ -326,3 +326,25 @@ def test_a_file_of_another_kind_says_which_function_reads_it(tmp_path):
                 call(tmp_path / name)
             assert name in str(refused.value)
             assert hint in str(refused.value)
+
+
+def test_files_have_the_bytes_that_the_safetensors_library_writes():
+    tensors = {
+        "b": np.ones((2, 3)),
+        "a": np.arange(3),
+        'q"\\\n': np.zeros(1),
+        "é": np.zeros((0, 4)),
+        "scalar": np.array(3.0),
+        "transposed": np.arange(6.0).reshape(2, 3).T,
+        "foreign order": np.arange(3, dtype=">f8"),
+        "narrow": np.ones(3, np.float32),
+        "bytes": np.zeros(3, np.uint8),
+    }
+    header = {"format": 'é" </ \x00'}
+    fields = {**header, "content": content_hash(header, tensors)}
+    native = {
+        name: np.array(array, array.dtype.newbyteorder("="), order="C")
+        for name, array in tensors.items()
+    }
+    wanted = save(native, {"hardmax": json.dumps(fields, sort_keys=True)})
+    assert tensor_bytes(header, tensors) == wanted

@@ -91,9 +91,14 @@ struct Network {
 // layer is ReLU, the slopes (n_forms, n_read), offsets, gains and values, each with its radii if
 // forms coincide; then the output. The readout comes last. The weights of a map (absent for an
 // identity) precede its biases.
+// Another thread may set `is_stopped` to abandon the reading.
 struct Packed {
     const std::int64_t* integers;
     const double* numbers;
+    const std::int32_t* is_stopped = nullptr;
+    bool stopped() const {
+        return is_stopped != nullptr && __atomic_load_n(is_stopped, __ATOMIC_RELAXED) != 0;
+    }
     int next() { return static_cast<int>(*integers++); }
     const double* next(std::size_t n) {
         const double* here = numbers;
@@ -141,13 +146,13 @@ inline Affine read_affine(Packed& packed, Arena& arena, int n_in, int n_out, boo
     double* own_bias = arena.take<double>(map.stride);
     if (!own_bias) return map;
     map.weight = own_weight, map.bias = own_bias;
-    for (int j = 0; j < (is_identity ? 0 : n_in); j++) {
+    for (int j = 0; j < (is_identity ? 0 : n_in) && !packed.stopped(); j++) {
         for (int i = 0; i < map.stride; i++)
             own_weight[std::size_t(j) * map.stride + i] =
                 i < n_out ? weight[std::size_t(j) * n_out + i] : 0.0;
     }
     for (int i = 0; i < map.stride; i++) own_bias[i] = i < n_out ? bias[i] : 0.0;
-    describe(map, weight, n);
+    if (!packed.stopped()) describe(map, weight, n);
     return map;
 }
 
@@ -168,13 +173,14 @@ inline Affine read_forms(Packed& packed, Arena& arena, const Layer& layer) {
     map.weight = weight, map.bias = bias;
     for (std::size_t i = 0; i < n; i++) weight[i] = 0.0;
     for (int i = 0; i < map.stride; i++) bias[i] = i < map.n_out ? offsets[i] : 0.0;
-    for (int g = 0; g < layer.n_groups; g++) {
+    for (int g = 0; g < layer.n_groups && !packed.stopped(); g++) {
         for (int k = 0; k < n_read; k++) {
             const std::int64_t entry = given < 0 ? k : reads[std::size_t(g) * n_read + k];
             for (int j = layer.starts[g]; entry >= 0 && j < layer.starts[g + 1]; j++)
                 weight[entry * map.stride + j] = slopes[std::size_t(j) * n_read + k];
         }
     }
+    if (packed.stopped()) return map;
     describe(map, slopes, n_slopes);
     map.is_dense = map.is_dense && given < 0;
     return map;
@@ -229,8 +235,9 @@ inline bool are_distinct(const Layer& layer, double* scratch) {
 }
 
 // For each unit, the first unit with its weights and bias, or -1 - k if k is the first unit with
-// the opposite ones.
-inline void find_repeated(const Affine& query, int* first, std::uint64_t* hashes) {
+// the opposite ones; nothing of use if reading is stopped.
+inline void find_repeated(const Affine& query, int* first, std::uint64_t* hashes,
+                          const Packed& packed) {
     const int n = query.n_out;
     const auto entry = [&](int j, int i) {
         return j < query.n_in ? query.weight[std::size_t(j) * query.stride + i] : query.bias[i];
@@ -241,6 +248,7 @@ inline void find_repeated(const Affine& query, int* first, std::uint64_t* hashes
     }
     for (int i = 0; i < n; i++) hashes[i] = 1469598103934665603u;
     for (int j = 0; j <= query.n_in; j++) {
+        if (packed.stopped()) return;
         for (int i = 0; i < n; i++) {
             const double size = magnitude(entry(j, i));
             std::uint64_t bits;
@@ -342,7 +350,7 @@ inline Layer read_layer(Packed& packed, Arena& arena) {
         int* first = arena.take<int>(layer.n_groups);
         std::uint64_t* hashes = arena.take<std::uint64_t>(layer.n_groups);
         layer.first = first;
-        if (first) find_repeated(layer.query, first, hashes);
+        if (first && !packed.stopped()) find_repeated(layer.query, first, hashes, packed);
     } else {
         layer.starts = read_indices(packed, arena, layer.n_groups + 1);
         layer.slots = read_indices(packed, arena, layer.n_groups);
@@ -357,14 +365,15 @@ inline Layer read_layer(Packed& packed, Arena& arena) {
         layer.values = copied(packed, arena, n);
         layer.value_radii = coincide ? copied(packed, arena, n) : zeros(arena, n);
         double* scratch = arena.take<double>(2 * std::size_t(layer.n_query) + layer.n_forms);
-        layer.is_distinct = coincide || (scratch && are_distinct(layer, scratch));
+        layer.is_distinct =
+            coincide || (scratch && !packed.stopped() && are_distinct(layer, scratch));
         int* n_different = arena.take<int>(layer.n_groups);
         layer.n_different = n_different;
-        for (int g = 0; n_different && g < layer.n_groups; g++)
+        for (int g = 0; n_different && g < layer.n_groups && !packed.stopped(); g++)
             n_different[g] = count_different(layer.forms, layer.starts[g], layer.starts[g + 1]);
     }
     layer.output = read_affine(packed, arena, output[0], output[1], output[2]);
-    if (!arena.base) return layer;
+    if (!arena.base || packed.stopped()) return layer;
     const auto has_bias = [](const Affine& map) { return !all_zero(map.bias, map.n_out); };
     const std::size_t n_values = layer.is_relu ? 0 : std::size_t(layer.n_forms) * layer.width;
     layer.values_grid = grid_of(layer.values, n_values);
@@ -378,9 +387,8 @@ inline Layer read_layer(Packed& packed, Arena& arena) {
 }  // namespace detail
 
 // Lay out a network in an arena; if the arena has no memory, only compute the size. If another thread
-// sets `is_stopped`, the function returns early, and the number of layers is -1.
-inline Network* read_network(Packed packed, Arena& arena,
-                             const std::int32_t* is_stopped = nullptr) {
+// sets `packed.is_stopped`, the function returns early, and the number of layers is -1.
+inline Network* read_network(Packed packed, Arena& arena) {
     Network* network = arena.take<Network>(1);
     Network sizes;
     sizes.n_layers = packed.next(), sizes.dim_stream = packed.next();
@@ -388,11 +396,12 @@ inline Network* read_network(Packed packed, Arena& arena,
     sizes.most_rows = sizes.dim_stream;
     int first_form = 0;
     for (int i = 0; i < sizes.n_layers; i++) {
-        if (is_stopped != nullptr && __atomic_load_n(is_stopped, __ATOMIC_RELAXED) != 0) {
+        Layer layer = detail::read_layer(packed, arena);
+        // What was read of a layer while reading was stopped is incomplete.
+        if (packed.stopped()) {
             network->n_layers = -1;
             return network;
         }
-        Layer layer = detail::read_layer(packed, arena);
         layer.first_group = sizes.n_groups, layer.first_form = first_form;
         sizes.n_groups += layer.n_groups;
         first_form += layer.n_forms;
@@ -408,6 +417,7 @@ inline Network* read_network(Packed packed, Arena& arena,
     sizes.readout = detail::read_affine(packed, arena, readout[0], readout[1], readout[2]);
     sizes.dim_out = readout[1];
     sizes.most_rows = padded(most(sizes.most_rows, sizes.dim_out) + 1);
+    if (packed.stopped()) sizes.n_layers = -1;
     if (network) *network = sizes;
     return network;
 }

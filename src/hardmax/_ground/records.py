@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 
+from hardmax._ground.deadlines import check_time
 from hardmax._ground.display import html_card, short_repr
 from hardmax._ground.files import read_text, write_text
 from hardmax._ground.json_text import MOST_NESTED, parse_json
@@ -40,6 +41,7 @@ _MOST_DIGITS = 1 << 14
 takes quadratic time."""
 _MOST_AXES = 32
 _CHUNK_DIGITS = 500
+_CHUNK_BYTES = 1 << 24
 _CHUNK = 10**_CHUNK_DIGITS
 """Integers are converted to decimal in chunks, because Python can be configured to reject long
 integers; it always allows at least 640 digits."""
@@ -223,7 +225,7 @@ def file_digest(path: str | os.PathLike[str]) -> str | None:
         return None
 
 
-def _feed(update: Callable[[bytes], object], value: Any) -> None:
+def _feed(update: Callable[[Any], object], value: Any) -> None:
     """Hash one value, preceded by its type and length, so that no two nestings collide."""
     if hasattr(value, "hashed_parts"):
         value = value.hashed_parts()
@@ -249,7 +251,10 @@ def _feed(update: Callable[[bytes], object], value: Any) -> None:
         else:
             array = np.ascontiguousarray(array, array.dtype.newbyteorder("<"))
             update(f"array {array.dtype.str} {array.shape};".encode())
-            update(array.tobytes())
+            flat = array.reshape(-1).view(np.uint8)
+            for start in range(0, len(flat), _CHUNK_BYTES):
+                check_time()
+                update(flat[start : start + _CHUNK_BYTES])
     elif value is None or isinstance(value, bool | int | float | str | Fraction):
         if isinstance(value, float):
             text = value.hex()

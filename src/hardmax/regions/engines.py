@@ -241,9 +241,12 @@ def _stored(
         )
     try:
         search_into(store, network, where, engine, **limits, executor=executor)
+    except TimeIsUp:  # Hashing or writing the model alone took too long.
+        return Partition(network, where, nothing_found(network.n_groups), engine)
     except Interrupted as stop:
         raise Interrupted(str(stop), open_partition(store, network)) from None
-    return open_partition(store, network)
+    with no_time_limit():
+        return open_partition(store, network)
 
 
 def _engine(dim: int, exact: bool) -> str:

@@ -62,6 +62,7 @@ UNFINISHED = ".hardmax-unfinished"
 _SHARD = "cells-{:06d}.parquet"
 _IS_SHARD = re.compile(r"cells-[0-9]{6,9}\.parquet", re.ASCII)
 _LEAST_LOG = 1 << 16
+_CHUNK_BYTES = 1 << 24
 """A log of so many bytes is not too long for any manifest."""
 _MOST_CELLS = 1 << 53
 
@@ -239,7 +240,10 @@ def _write(folder: Path, name: str, content: bytes) -> None:
     """Write a file in the subfolder of unfinished files."""
     (folder / UNFINISHED).mkdir(exist_ok=True)
     with (folder / UNFINISHED / name).open("wb") as stream:
-        stream.write(content)
+        for start in range(0, len(content), _CHUNK_BYTES):
+            stream.write(content[start : start + _CHUNK_BYTES])
+            if name == MODEL:  # This file can be very large; the others are short.
+                check_time()
         stream.flush()
         os.fsync(stream.fileno())
 
@@ -266,7 +270,11 @@ def clear_unfinished(folder: Path) -> None:
 
 
 def write_model(folder: Path, model: bytes) -> None:
-    """Write the network of a manifest, as `model_bytes` has it, unless it is there."""
+    """Write the network of a manifest, as `model_bytes` has it, unless it is there.
+
+    Raises:
+        TimeIsUp: If writing takes longer than the time limit; `clear_unfinished` removes the rest.
+    """
     with suppress(OSError):
         if (folder / MODEL).read_bytes() == model:
             return
