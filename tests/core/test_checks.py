@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from hardmax._core.library import core
-from hardmax._core.memory import Memory, address
+from hardmax._core.memory import MemoryBlock, address
 from hardmax._ground.arguments import prepare_array
 from hardmax.errors import ArgumentError, CoreError, DtypeError, RecordFormatError
 from hardmax.geometry._joint_argmax.fans import Fan
@@ -55,7 +55,7 @@ def size_of(integers, numbers):
     at = given.buffer_info()[0]
     n_bytes = library.hm_network_size(at, len(given), address(numbers), len(numbers))
     if n_bytes:
-        memory = Memory(n_bytes)
+        memory = MemoryBlock(n_bytes)
         library.hm_network_init(memory.address, at, address(numbers), None)
     return n_bytes
 

@@ -56,7 +56,7 @@ def test_the_declared_signatures_are_those_of_the_header():
         assert len(declared) == 1 + len(kinds), name
         for kind, used in zip([f"{result} result", *kinds], declared, strict=True):
             # What turns a refusal into an error takes a status.
-            number = c_int32 if used is library.accepted else used
+            number = c_int32 if used is library.check_status else used
             assert number in accepted(kind), (name, kind)
     assert f"HM_OUT_OF_RANGE = {library.OUT_OF_RANGE} " in HEADER
     assert f"#define HM_INTERFACE_VERSION {library.INTERFACE_VERSION}\n" in HEADER
@@ -92,7 +92,7 @@ def test_a_file_that_is_no_library_is_named(tmp_path):
 
 def test_a_library_of_another_version_is_refused(monkeypatch):
     monkeypatch.setattr(library, "INTERFACE_VERSION", library.INTERFACE_VERSION + 1)
-    with pytest.raises(CoreError, match=r"has interface version \d+, this package needs \d+"):
+    with pytest.raises(CoreError, match=r"has interface version \d+, but this package needs \d+"):
         library.load(FOLDER, "baseline")
 
 

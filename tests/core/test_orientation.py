@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hardmax._core.library import core
-from hardmax._core.memory import Memory, address
+from hardmax._core.memory import MemoryBlock, address
 from tests.sweeps import examples
 
 
@@ -22,7 +22,7 @@ def inverted(rows):
     """The inverse of the matrix of these columns, and its bounds; None if it is not proved."""
     dim = len(rows)
     rows, inverse, bounds = np.ascontiguousarray(rows), np.empty((dim, dim)), np.empty(2)
-    memory = Memory(core().hm_invert_size(dim))
+    memory = MemoryBlock(core().hm_invert_size(dim))
     arrays = address(rows), dim, address(inverse), address(bounds)
     return (inverse, bounds) if core().hm_invert(memory.address, *arrays) else None
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from hardmax._core.library import core
-from hardmax._core.memory import Memory, address
+from hardmax._core.memory import MemoryBlock, address
 from hardmax.exact.decisions import Decisions
 from hardmax.geometry.domains import Box, Line, Ray, Segment, Slice, WholeSpace
 from hardmax.geometry.polytopes import Polytope
@@ -178,7 +178,7 @@ def answers_about(rows, points, rho):
     stream = first_stream(network, None, 2.0)
     start = stream.search_start(2.0, is_bounded=True, stores=True)
     sizes = len(rows), 0, len(points)
-    memory = Memory(core().hm_solids_size(packed.address, 3, *sizes))
+    memory = MemoryBlock(core().hm_solids_size(packed.address, 3, *sizes))
     core().hm_solids_init(memory.address, packed.address, addressof(start), *sizes, address(rows))
     volume, witness, ball = np.zeros((1, 2)), np.zeros((1, 3)), np.zeros((1, 4))
     is_wanted, is_open = np.ones(1, np.int8), np.zeros(1, np.uint8)

@@ -10,7 +10,7 @@ from hardmax._ground.arguments import (
     floats_any_shape,
     integer,
     number,
-    owned,
+    read_only_copy,
 )
 from hardmax.errors import (
     ArgumentError,
@@ -145,7 +145,7 @@ def test_choices_are_listed():
 
 def test_owned_arrays_cannot_change():
     original = np.zeros(2)
-    mine = owned(original)
+    mine = read_only_copy(original)
     original[0] = 1.0
     assert mine[0] == 0.0
     with pytest.raises(ValueError, match="read-only"):

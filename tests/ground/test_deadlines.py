@@ -17,7 +17,7 @@ from hardmax._ground.deadlines import (
     stop_flag,
     time_limit,
 )
-from hardmax._ground.interrupts import packed_when_done
+from hardmax._ground.interrupts import pack_when_done
 
 
 @pytest.fixture
@@ -106,4 +106,4 @@ def test_what_was_found_is_packed_when_time_is_up():
         return found, is_complete
 
     with time_limit(-1.0):
-        assert packed_when_done(work, pack) == (["a cell"], False)
+        assert pack_when_done(work, pack) == (["a cell"], False)

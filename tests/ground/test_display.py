@@ -18,7 +18,15 @@ import pytest
 
 import hardmax as hm
 from hardmax._ground import public_names
-from hardmax._ground.display import LONGEST, card, cut, grid, html_card, short_repr, summary
+from hardmax._ground.display import (
+    LONGEST,
+    format_card,
+    format_table,
+    html_card,
+    short_repr,
+    shorten,
+    summarize,
+)
 from hardmax.plotting.dispatch import draw as draw_registered
 from hardmax.typing import ArrayLike, FloatArray
 from tests.region_models import gaussian_relu, integer_transformer
@@ -45,10 +53,10 @@ def checkpoint_parts():
     parts = [model, model.embedding, bert, bert.embedding, layer, layer.attention, layer.mlp]
     parts += [layer.attention.rotary, layer.attention_norm, found, found.layers[0], arrays[0]]
     survey = hm.surveys.survey_heads(hm.load_checkpoint("hardmax"), np.arange(12))
-    cut = hm.surveys.query_slice(survey.layers[0], 0)
+    slice_ = hm.surveys.query_slice(survey.layers[0], 0)
     parts += [
         survey,
-        cut,
+        slice_,
         survey.slices[0],
         survey.effects[0],
         survey.together[0],
@@ -299,8 +307,8 @@ def test_every_text_on_a_card_is_escaped():
     record = hm.Record(evil, {evil: evil}, {})
     claim = next(iter(hm.papers.all_claims()))
     cards = [
-        card(evil, {evil: evil, "list": [evil, evil], "object": record}),
-        grid(evil, [evil], [[evil]]),
+        format_card(evil, {evil: evil, "list": [evil, evil], "object": record}),
+        format_table(evil, [evil], [[evil]]),
         html_card(record),
         dataclasses.replace(claim, id=evil, where=evil, statement=evil)._repr_html_(),
         hm.bounds.BoundTable([hm.bounds.Bound(evil, 3, "upper", evil, evil)])._repr_html_(),
@@ -383,7 +391,7 @@ def test_too_many_fields_end_in_dots():
 
 
 def test_cut_and_summary_keep_what_is_short():
-    assert (cut("a  b\nc"), summary("a"), summary(())) == ("a b c", "'a'", "()")
+    assert (shorten("a  b\nc"), summarize("a"), summarize(())) == ("a b c", "'a'", "()")
 
 
 # Help

@@ -6,7 +6,7 @@ import pickle
 import pytest
 
 import hardmax as hm
-from hardmax._ground.files import read_text, replacing, write_text
+from hardmax._ground.files import atomic_write, read_text, write_text
 from hardmax.errors import ArgumentError, FileError, HardmaxError, RecordFormatError
 
 
@@ -14,7 +14,7 @@ def test_a_failed_write_leaves_the_old_file_and_no_scratch(tmp_path):
     write_text(tmp_path / "f", "old")
 
     def fail_half_way():
-        with replacing(tmp_path / "f") as stream:
+        with atomic_write(tmp_path / "f") as stream:
             stream.write(b"half of the n")
             raise KeyboardInterrupt
 
@@ -135,7 +135,7 @@ def test_an_unwritten_file_is_an_error_of_the_system_too_also_in_another_process
 
 
 def test_an_error_about_another_file_is_not_taken_for_one_about_this(tmp_path):
-    with pytest.raises(FileNotFoundError) as caught, replacing(tmp_path / "f"):
+    with pytest.raises(FileNotFoundError) as caught, atomic_write(tmp_path / "f"):
         (tmp_path / "read").read_bytes()
     assert not isinstance(caught.value, FileError)
     assert list(tmp_path.iterdir()) == []

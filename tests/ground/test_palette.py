@@ -6,10 +6,10 @@ import pytest
 from hardmax._ground.palette import (
     cell_colours,
     label_colours,
+    oklch_to_rgb,
     palette,
-    rgb,
+    simulate_vision,
     strong_colours,
-    views,
 )
 
 THEMES = ("light", "dark")
@@ -23,22 +23,24 @@ def smallest_gap(seen):
 @pytest.mark.parametrize("theme", THEMES)
 @pytest.mark.parametrize("kind", ["cells", "strong"])
 def test_every_eye_tells_the_colours_apart(theme, kind):
-    colours = rgb(palette()[theme][kind]) if kind == "strong" else label_colours(range(7), theme)
-    for seen in views(colours).values():
+    colours = (
+        oklch_to_rgb(palette()[theme][kind]) if kind == "strong" else label_colours(range(7), theme)
+    )
+    for seen in simulate_vision(colours).values():
         assert smallest_gap(seen) > 0.05
 
 
 @pytest.mark.parametrize("theme", THEMES)
 def test_every_eye_tells_the_tints_of_a_hue_apart(theme):
-    for seen in views(label_colours(range(21), theme)).values():
+    for seen in simulate_vision(label_colours(range(21), theme)).values():
         for hue in range(7):
             assert smallest_gap(seen[hue::7]) > 0.02
 
 
 @pytest.mark.parametrize("theme", THEMES)
 def test_lines_stand_out_on_the_paper_and_on_cells(theme):
-    seen = views(rgb(palette()[theme]["strong"]))["normal"][:, 0]
-    cells = views(label_colours(range(21), theme))["normal"][:, 0]
+    seen = simulate_vision(oklch_to_rgb(palette()[theme]["strong"]))["normal"][:, 0]
+    cells = simulate_vision(label_colours(range(21), theme))["normal"][:, 0]
     paper = 1.0 if theme == "light" else 0.18
     assert np.abs(seen - paper).min() > 0.3
     assert (np.median(seen) < cells.min()) if theme == "light" else (np.median(seen) > cells.max())
@@ -54,7 +56,7 @@ def test_two_sides_of_a_wall_have_different_colours(theme):
         here = np.arange(60), group
         across[here] = (winners[here] + rng.integers(1, n_forms, 60)) % n_forms
         colours = cell_colours(np.concatenate([winners, across]), [5] * 4, theme)
-        one, other = np.split(views(colours)["normal"], 2)
+        one, other = np.split(simulate_vision(colours)["normal"], 2)
         assert np.linalg.norm(one - other, axis=1).min() > 0.003
 
 
@@ -62,7 +64,7 @@ def test_two_sides_of_a_wall_have_different_colours(theme):
 def test_parts_of_a_cell_are_shades_of_it(theme):
     codes = np.random.default_rng(1).integers(0, 1000, (500, 4))
     codes[:, 0] %= 7
-    _, a, b = views(cell_colours(codes, [1] * 4, theme))["normal"].T
+    _, a, b = simulate_vision(cell_colours(codes, [1] * 4, theme))["normal"].T
     parents = np.array(palette()[theme]["cells"])[codes[:, 0], 2]
     off = (np.rad2deg(np.arctan2(b, a)) - parents + 180.0) % 360.0 - 180.0
     assert np.abs(off).max() < 22.0

@@ -14,7 +14,7 @@ import pytest
 
 from hardmax import set_workers
 from hardmax._ground import workers
-from hardmax._ground.workers import Processes, as_done, in_order, n_workers
+from hardmax._ground.workers import Processes, map_as_completed, map_in_order, n_workers
 from hardmax.errors import ArgumentError, Interrupted, TaskError
 
 
@@ -23,19 +23,19 @@ def test_results_come_in_the_order_of_the_items(executor):
     seconds = [0.02, 0.0, 0.01, 0.0, 0.0, 0.0]
     slow = time.sleep if executor == "processes" else (lambda s: time.sleep(s) or s)
     expected = [None] * 6 if executor == "processes" else seconds
-    assert list(in_order(slow, seconds, 2, executor)) == expected
-    assert list(in_order(abs, range(-50, 0), 2, executor)) == list(range(50, 0, -1))
+    assert list(map_in_order(slow, seconds, 2, executor)) == expected
+    assert list(map_in_order(abs, range(-50, 0), 2, executor)) == list(range(50, 0, -1))
 
 
 def test_one_worker_is_the_thread_that_asks(monkeypatch):
     monkeypatch.setattr(workers, "ThreadPoolExecutor", None)
-    assert list(in_order(abs, [-1, 2], 1)) == [1, 2]
+    assert list(map_in_order(abs, [-1, 2], 1)) == [1, 2]
 
 
 def test_few_items_are_looked_at_ahead():
     asked = []
     items = (asked.append(i) or i for i in range(100))
-    results = in_order(abs, items, 3)
+    results = map_in_order(abs, items, 3)
     assert next(results) == 0
     assert len(asked) <= 7
     results.close()
@@ -43,7 +43,7 @@ def test_few_items_are_looked_at_ahead():
 
 def test_an_executor_that_is_lent_stays_open():
     with ThreadPoolExecutor(2) as pool:
-        assert list(in_order(abs, [-1], 2, pool)) == [1]
+        assert list(map_in_order(abs, [-1], 2, pool)) == [1]
         assert pool.submit(abs, -2).result() == 2
 
 
@@ -98,19 +98,19 @@ WAYS = {
 
 @pytest.mark.parametrize("way", WAYS)
 def test_whose_worker_dies_each_time_is_named_and_the_rest_is_done(way):
-    found = dict(as_done(_kills_its_process, range(6), 2, WAYS[way]))
+    found = dict(map_as_completed(_kills_its_process, range(6), 2, WAYS[way]))
     assert isinstance(found.pop(3), TaskError | BrokenExecutor)
     assert found == {item: -item for item in range(6) if item != 3}
     with pytest.raises((TaskError, BrokenExecutor)):
-        list(in_order(_kills_its_process, range(6), 2, WAYS[way]))
+        list(map_in_order(_kills_its_process, range(6), 2, WAYS[way]))
 
 
 @pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("in_which_way", [in_order, as_done])
+@pytest.mark.parametrize("in_which_way", [map_in_order, map_as_completed])
 def test_a_worker_that_dies_once_loses_nothing(way, in_which_way, tmp_path):
     items = [(item, str(tmp_path)) for item in range(6)]
     found = list(in_which_way(_dies_once, items, 2, WAYS[way]))
-    if in_which_way is as_done:
+    if in_which_way is map_as_completed:
         found = sorted((answer for _, answer in found), reverse=True)
     assert found == [-item for item in range(6)]
 
@@ -120,13 +120,13 @@ def test_a_pool_that_is_lent_and_breaks_says_so():
         ProcessPoolExecutor(2, get_context("spawn")) as pool,
         pytest.raises(ArgumentError, match="`executor` must not break"),
     ):
-        list(as_done(_kills_its_process, range(6), 2, pool))
+        list(map_as_completed(_kills_its_process, range(6), 2, pool))
     with pytest.raises(ArgumentError, match="`executor` must"):
-        list(as_done(abs, range(6), 2, pool))
+        list(map_as_completed(abs, range(6), 2, pool))
     threads = ThreadPoolExecutor(1)
     threads.shutdown()
     with pytest.raises(ArgumentError, match=r"`executor` does not accept jobs.*shutdown"):
-        list(in_order(abs, range(6), 2, threads))
+        list(map_in_order(abs, range(6), 2, threads))
 
 
 def test_what_fails_is_tried_again_when_all_others_are_done():
@@ -138,7 +138,7 @@ def test_what_fails_is_tried_again_when_all_others_are_done():
             raise ValueError("not yet")
         return item
 
-    assert sorted(as_done(work, range(4), 2)) == [(i, i) for i in range(4)]
+    assert sorted(map_as_completed(work, range(4), 2)) == [(i, i) for i in range(4)]
     assert tried.count(1) == 3
     assert tried[-2:] == [1, 1]
 
@@ -166,14 +166,14 @@ def test_a_cluster_without_workers_is_reported_and_given_up(monkeypatch, capsys)
     monkeypatch.setattr(workers, "_LOOK_S", 0.01)
     monkeypatch.setattr(workers, "_NOTICE_S", 0.0)
     with EmptyCluster(5) as late:
-        assert list(as_done(abs, [-1], 1, late)) == [(-1, 1)]
+        assert list(map_as_completed(abs, [-1], 1, late)) == [(-1, 1)]
     assert capsys.readouterr().err == (
         "hardmax: the cluster of `executor` has no workers; waiting for one\n"
     )
     monkeypatch.setattr(workers, "_ABSENCE_S", 0.05)
     with EmptyCluster(10**6) as empty:
         with pytest.raises(TaskError, match=r"`executor` must have workers; .* start workers"):
-            list(as_done(abs, [-1], 1, empty))
+            list(map_as_completed(abs, [-1], 1, empty))
         empty.arrived.set()
 
 
@@ -187,7 +187,7 @@ def test_what_dask_gives_up_is_not_tried_again():
         tried.append(item)
         raise KilledWorker
 
-    ((_, error),) = as_done(work, [1], 2)
+    ((_, error),) = map_as_completed(work, [1], 2)
     assert isinstance(error, KilledWorker)
     assert tried == [1]
 
@@ -222,7 +222,7 @@ def test_one_worker_is_interrupted_at_once():
         raise Interrupted("the search was interrupted")
 
     with pytest.raises(Interrupted):
-        list(as_done(work, range(4), 1))
+        list(map_as_completed(work, range(4), 1))
 
 
 def test_the_number_of_workers_can_be_set_for_all(monkeypatch):
@@ -256,4 +256,4 @@ def test_an_executor_says_how_many_workers_it_has(monkeypatch):
 
 def test_what_is_no_executor_is_refused():
     with pytest.raises(ArgumentError, match="`executor` must be an Executor"):
-        list(in_order(abs, [1], 2, 5))
+        list(map_in_order(abs, [1], 2, 5))

@@ -6,7 +6,7 @@ from matplotlib import pyplot as plt
 from matplotlib.collections import PolyCollection
 
 from hardmax._ground import palette
-from hardmax._ground.palette import views
+from hardmax._ground.palette import simulate_vision
 from hardmax.constructions.families.shattering import attention_grid_transformer
 from hardmax.errors import ArgumentError, DtypeError
 from hardmax.exact.forms import AffineForms
@@ -326,7 +326,7 @@ def test_cells_keep_their_hue_as_later_blocks_cut_them():
     box = Box([-3, -3], [3, 3])
     first, second = (enumerate_regions(model, box) for model in (one, two))
     drawn = [plot(part, color="cell").collections[0] for part in (first, second)]
-    colours = [views(found.get_facecolors()[:, :3])["normal"][:, 1:] for found in drawn]
+    colours = [simulate_vision(found.get_facecolors()[:, :3])["normal"][:, 1:] for found in drawn]
     parents = first.locate(second.witnesses)
     gaps = np.linalg.norm(colours[0][parents] - colours[1], axis=1)
     assert gaps.max() < 0.05 < np.ptp(colours[0], axis=0).max()
@@ -352,7 +352,7 @@ def test_pictures_are_drawn_on_dark_paper_too():
     with house_style("dark"):
         ax = plot(part, color="cell", walls="units")
         ax.figure.canvas.draw()
-    fills = views(ax.collections[0].get_facecolors()[:, :3])["normal"]
+    fills = simulate_vision(ax.collections[0].get_facecolors()[:, :3])["normal"]
     assert fills[:, 0].max() < 0.75
     assert ax.get_xlabel() == "$x_1$"
     with pytest.raises(ArgumentError, match="`theme` must be one of light, dark"), house_style("x"):

@@ -214,7 +214,7 @@ def test_many_rows_in_few_bytes_are_refused_before_they_are_read(tmp_path, monke
     bomb = pa.table({"signatures": zeros}).replace_schema_metadata({b"hardmax": "{}"})
     pq.write_table(bomb, tmp_path / "bomb.parquet")
     assert (tmp_path / "bomb.parquet").stat().st_size < 10**5
-    with pytest.raises(RecordFormatError, match="announces 10,000,000 rows"):
+    with pytest.raises(RecordFormatError, match="states 10,000,000 rows"):
         load_partition(tmp_path / "bomb.parquet")
     save_partition(enumerate_regions(NET, BOX), tmp_path / "cells.parquet")
     with pytest.raises(SizeLimitError, match="at most 100 bytes in memory"):

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import hardmax as hm
-from hardmax._ground.interrupts import held_interrupts, packed_when_done
+from hardmax._ground.interrupts import defer_interrupts, pack_when_done
 from hardmax.errors import ArgumentError, HardmaxError, IncompleteError, Interrupted
 from hardmax.geometry.domains import Box, Segment
 from hardmax.models.networks import ReluNetwork
@@ -213,14 +213,14 @@ def test_an_interrupt_waits_for_the_end_of_what_holds_it():
     done = []
 
     def block():
-        with held_interrupts(), held_interrupts():
+        with defer_interrupts(), defer_interrupts():
             signal.raise_signal(signal.SIGINT)
             done.append(1)
 
     with pytest.raises(KeyboardInterrupt):
         block()
     assert done == [1]
-    with held_interrupts(deliver=False):
+    with defer_interrupts(deliver=False):
         signal.raise_signal(signal.SIGINT)
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
@@ -231,7 +231,7 @@ def test_an_interrupt_while_packing_loses_nothing():
         return "all", is_complete
 
     with pytest.raises(Interrupted) as stop:
-        packed_when_done(lambda: True, pack)
+        pack_when_done(lambda: True, pack)
     assert stop.value.partial == ("all", True)
 
 

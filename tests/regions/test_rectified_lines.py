@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hardmax._core.memory import Memory
+from hardmax._core.memory import MemoryBlock
 from hardmax.geometry.domains import Line, Ray, Segment
 from hardmax.models._arithmetic.normed_maps import NormedMap, is_relu_network
 from hardmax.models.networks import MaxoutNetwork, ReluNetwork
@@ -99,7 +99,7 @@ def test_the_errors_of_one_layer_reach_the_next():
 def test_parts_may_be_carried_few_at_a_time(monkeypatch, n_at_once):
     """Searches that pause, find the next layer crowded or lack memory go on where they were."""
     monkeypatch.setattr(rectified_lines, "_ENTRIES_AT_ONCE", n_at_once)
-    monkeypatch.setattr(PackedLayers, "lent_memory", lambda _: Memory(256))
+    monkeypatch.setattr(PackedLayers, "lent_memory", lambda _: MemoryBlock(256))
     rng = np.random.default_rng(3)
     net = random_network(rng, [3, 12, 9, 7, 2], "generic")
     line = Line(rng.normal(size=3), rng.normal(size=3))

@@ -1,4 +1,4 @@
-"""`python -m hardmax._core`: build the core of a checkout if it is stale, and say which is used."""
+"""`python -m hardmax._core`: build the core if it is stale, and print its location."""
 
 from hardmax._core.library import core, library_folder
 

@@ -1,8 +1,8 @@
-"""Finding and loading the compiled core.
+"""Locating and loading the compiled core.
 
-An installed package carries the library beside this file, once for each instruction set; the widest
-one that the processor runs is loaded. A checkout has it in its build folder instead, and there it
-is built again when a source has changed (`building`).
+An installed package contains one library per instruction set, next to this file. The library for
+the widest instruction set that the processor supports is loaded. A checkout has the libraries in
+its build folder, where they are rebuilt when a source has changed (`building`).
 """
 
 import functools
@@ -22,35 +22,34 @@ OUT_OF_RANGE = 3
 """The `HM_OUT_OF_RANGE` of the interface."""
 
 
-def out_of_range() -> ArgumentError:
-    """Return the error for a size or an index that the core has refused."""
+def out_of_range_error() -> ArgumentError:
+    """Return the error for a size or an index that the core has rejected."""
     return ArgumentError(
-        "a size or an index is out of range: the compiled code refused an array that refers to "
-        "something that is not there. It comes from the model, the cells or the file it was read "
-        "from; check or rebuild that."
+        "a size or an index is out of range: an array refers to an entry that does not exist. "
+        "Check or rebuild the model or the cells, or the file from which they were read."
     )
 
 
-def accepted(status: int) -> int:
-    """Return the status of a call, unless that is `OUT_OF_RANGE`.
+def check_status(status: int) -> int:
+    """Return the status of a call, unless it is `OUT_OF_RANGE`.
 
     Raises:
-        ArgumentError: If a size or an index refers to something that is not there.
+        ArgumentError: If a size or an index is out of range.
     """
     if status == OUT_OF_RANGE:
-        raise out_of_range()
+        raise out_of_range_error()
     return status
 
 
-def accepted_size(n_bytes: int) -> int:
-    """Return a number of bytes, unless that is 0, which stands for a refusal (see `accepted`)."""
+def check_size(n_bytes: int) -> int:
+    """Return a number of bytes; raise the error of `check_status` if it is 0."""
     if n_bytes == 0:
-        raise out_of_range()
+        raise out_of_range_error()
     return n_bytes
 
 
 SIGNATURES: dict[str, tuple[Any, ...]] = {
-    # name: what it returns (or what takes a status from it), then its arguments
+    # name: the return type (or a function that checks the status), then the argument types
     "hm_interface_version": (c_int32,),
     "hm_instruction_set": (c_char_p,),
     "hm_widest_instruction_set": (c_char_p,),
@@ -60,7 +59,7 @@ SIGNATURES: dict[str, tuple[Any, ...]] = {
     "hm_search_begin": (c_size_t, _AT, c_size_t, _AT, _AT, c_int32, c_int32),
     "hm_search_stack_size": (c_size_t, _AT, c_int32, c_int32),
     "hm_search_set_stack": (None, _AT, _AT, c_int32, c_int32),
-    "hm_search_push": (accepted, _AT, c_int32, c_int32, _AT, _AT, _AT),
+    "hm_search_push": (check_status, _AT, c_int32, c_int32, _AT, _AT, _AT),
     "hm_search_drop": (None, _AT, c_int32),
     "hm_search_typical": (None, _AT, _AT),
     "hm_search_recompose": (None, _AT, c_int32),
@@ -72,9 +71,9 @@ SIGNATURES: dict[str, tuple[Any, ...]] = {
     "hm_search_signature": (None, _AT, _AT),
     "hm_search_versions": (None, _AT, _AT, _AT),
     "hm_search_candidates": (c_int32, _AT, c_int32, c_int32, _AT),
-    "hm_search_set_chain": (accepted, _AT, c_int32, c_int32, c_int32, _AT),
+    "hm_search_set_chain": (check_status, _AT, c_int32, c_int32, c_int32, _AT),
     "hm_search_scores": (None, _AT, c_int32, _AT),
-    "hm_search_replace": (accepted, _AT, c_int32, _AT, _AT),
+    "hm_search_replace": (check_status, _AT, c_int32, _AT, _AT),
     "hm_search_set_vertices": (None, _AT, _AT),
     "hm_search_refresh": (
         None,
@@ -107,13 +106,13 @@ SIGNATURES: dict[str, tuple[Any, ...]] = {
     "hm_neighbours_gather": (c_int64, _AT, _AT),
     "hm_neighbours_match": (c_int64, _AT, _AT, _AT, _AT),
     "hm_neighbours_pairs": (None, _AT, _AT, _AT, _AT),
-    "hm_neighbours_ties": (accepted, _AT, _AT, _AT),
+    "hm_neighbours_ties": (check_status, _AT, _AT, _AT),
     "hm_measures_size": (c_size_t, _AT, c_int32, c_int32),
-    "hm_measures_init": (accepted, _AT, _AT, _AT, *3 * [c_int32], _AT, _AT),
-    "hm_measures_run": (accepted, _AT, _AT, c_int32, c_int64, c_int64),
+    "hm_measures_init": (check_status, _AT, _AT, _AT, *3 * [c_int32], _AT, _AT),
+    "hm_measures_run": (check_status, _AT, _AT, c_int32, c_int64, c_int64),
     "hm_solids_size": (c_size_t, _AT, *4 * [c_int32]),
     "hm_solids_init": (None, _AT, _AT, _AT, *3 * [c_int32], _AT),
-    "hm_solids_run": (accepted, _AT, _AT, _AT, c_int32, c_int64, c_int64),
+    "hm_solids_run": (check_status, _AT, _AT, _AT, c_int32, c_int64, c_int64),
     "hm_volume_size": (c_size_t, c_int32, _AT),
     "hm_volume": (c_double, c_int32, _AT, _AT),
     "hm_points_size": (c_size_t, _AT, c_int32, c_int32),
@@ -126,18 +125,18 @@ SIGNATURES: dict[str, tuple[Any, ...]] = {
     ),
     "hm_hull_size": (c_size_t, _AT),
     "hm_hull_facets_size": (c_size_t, c_int32, c_int32),
-    "hm_hull_begin": (accepted, _AT, _AT, c_int32, _AT, _AT, c_int32),
+    "hm_hull_begin": (check_status, _AT, _AT, c_int32, _AT, _AT, c_int32),
     "hm_hull_move": (None, _AT, c_int32, _AT, c_int32),
     "hm_hull_run": (c_int32, _AT, c_int32, c_int32),
     "hm_hull_n_facets": (c_int32, _AT, c_int32),
     "hm_hull_finish": (c_int32, _AT, c_int32, _AT, _AT),
-    "hm_hull_vertices": (accepted, _AT, _AT, _AT, c_int32, c_int32, _AT),
-    "hm_planar_hull": (accepted, c_int32, _AT, c_int32, *4 * [_AT]),
+    "hm_hull_vertices": (check_status, _AT, _AT, _AT, c_int32, c_int32, _AT),
+    "hm_planar_hull": (check_status, c_int32, _AT, c_int32, *4 * [_AT]),
     "hm_envelope_size": (c_size_t, _AT),
     "hm_envelope_read": (None, _AT, _AT, _AT),
     "hm_order_k_size": (c_size_t, _AT, c_int32, c_int32),
     "hm_order_k_begin": (
-        accepted,
+        check_status,
         *3 * [_AT],
         c_int32,
         c_int32,
@@ -146,7 +145,7 @@ SIGNATURES: dict[str, tuple[Any, ...]] = {
     ),
     "hm_order_k_run": (c_int32, _AT, c_int32),
     "hm_order_k_read": (None, *5 * [_AT]),
-    "hm_graph_check": (accepted, _AT, c_int64),
+    "hm_graph_check": (check_status, _AT, c_int64),
     "hm_graph_compose": (None, _AT, c_int32, c_int64, c_int64),
     "hm_graph_differentiate": (None, _AT, c_int64, _AT, _AT),
     "hm_graph_side_size": (c_size_t, c_int32),
@@ -162,7 +161,7 @@ SIGNATURES: dict[str, tuple[Any, ...]] = {
     "hm_line_integers_run": (None, _AT, _AT),
     "hm_line_doubled": (None, _AT, c_int64, c_int64, _AT, _AT, c_int64, c_int64),
     "hm_line_maps_size": (c_size_t, _AT, c_int64, c_int64),
-    "hm_line_maps_init": (accepted, _AT, _AT, c_int64, c_int64, c_int64, *6 * [_AT]),
+    "hm_line_maps_init": (check_status, _AT, _AT, c_int64, c_int64, c_int64, *6 * [_AT]),
     "hm_line_maps_compose": (c_int64, _AT, c_int64, _AT, _AT),
     "hm_winners_clear": (c_int64, c_int64, c_int64, *4 * [_AT]),
     "hm_winners_exact": (None, c_int64, c_int64, *4 * [_AT]),
@@ -184,7 +183,7 @@ SIGNATURES: dict[str, tuple[Any, ...]] = {
     "hm_invert": (c_int32, _AT, _AT, c_int32, _AT, _AT),
     "hm_candidates_size": (c_size_t, c_int64, c_int64, c_int32),
     "hm_candidates_init": (None, _AT, c_int64, c_int64, c_int32, _AT, _AT, _AT, c_double),
-    "hm_candidates_find": (accepted, _AT, c_int64, *5 * [_AT]),
+    "hm_candidates_find": (check_status, _AT, c_int64, *5 * [_AT]),
     "hm_hull_vertices_size": (c_size_t, c_int64, c_int32),
     "hm_hull_vertices_init": (None, _AT, c_int64, c_int32, _AT, _AT),
     "hm_hull_vertices_decide": (None, _AT, c_int64, c_int64, _AT, _AT),
@@ -193,11 +192,11 @@ SIGNATURES: dict[str, tuple[Any, ...]] = {
     "hm_hull_edges_decide": (c_int64, _AT, c_int64, c_int64),
     "hm_joint_size": (c_size_t, _AT, c_int64),
     "hm_joint_init": (None, _AT, _AT, c_int64),
-    "hm_joint_load": (accepted, _AT, c_int64, c_int64, _AT, _AT, _AT),
+    "hm_joint_load": (check_status, _AT, c_int64, c_int64, _AT, _AT, _AT),
     "hm_joint_run": (c_int32, _AT, c_int64, c_int64, _AT),
-    "hm_joint_check": (accepted, _AT, c_int64, *4 * [_AT]),
+    "hm_joint_check": (check_status, _AT, c_int64, *4 * [_AT]),
     "hm_joint_facets_size": (c_size_t, _AT),
-    "hm_joint_facets": (accepted, _AT, _AT, _AT, _AT, c_int64, _AT, _AT, _AT),
+    "hm_joint_facets": (check_status, _AT, _AT, _AT, _AT, c_int64, _AT, _AT, _AT),
     "hm_test_line_changes": (None, _AT, _AT, _AT, c_double, c_double, c_double, _AT),
     "hm_test_line_careful": (c_int64, *5 * [_AT]),
     "hm_test_line_zeros": (c_int32, _AT, _AT, _AT, c_double, c_double, c_int64, _AT),
@@ -227,10 +226,10 @@ SIGNATURES: dict[str, tuple[Any, ...]] = {
     "hm_test_multiply": (None, _DOUBLES, _DOUBLES, _DOUBLES),
     "hm_test_add_terms": (None, c_double, _DOUBLES, _DOUBLES, c_int64, _DOUBLES),
 }
-"""Every function of the interface; a test compares this with the header."""
+"""All functions of the interface; a test compares them with the header."""
 
 INSTRUCTION_SETS = ("baseline", "x86-64-v3")
-"""What the core may be compiled for, the narrowest first."""
+"""The instruction sets that the core is compiled for, the narrowest first."""
 
 _SUFFIX = {"darwin": ".dylib", "win32": ".dll"}.get(sys.platform, ".so")
 
@@ -239,12 +238,13 @@ _SUFFIX = {"darwin": ".dylib", "win32": ".dll"}.get(sys.platform, ".so")
 def core() -> CDLL:
     """Return the core for this processor, loaded once.
 
-    The environment variable `HARDMAX_CPU` names an instruction set to use in place of the widest
-    one that runs: `baseline`, or `x86-64-v3`. Results do not depend on it.
+    The environment variable `HARDMAX_CPU` selects an instruction set, `baseline` or `x86-64-v3`,
+    instead of the widest one that the processor supports. Results do not depend on it.
 
     Raises:
-        CoreError: If there is no library, or one of another version, or the processor cannot run
-            what was asked for, or the thread does not compute as IEEE 754 demands.
+        CoreError: If the library is missing or has another version, if the processor does not
+            support the selected instruction set, or if the floating-point settings of this thread
+            violate IEEE 754.
 
     Examples:
         >>> core().hm_interface_version()
@@ -259,23 +259,23 @@ def core() -> CDLL:
             f"`HARDMAX_CPU` must be one of {', '.join(INSTRUCTION_SETS)}; got {wanted!r}."
         )
     if INSTRUCTION_SETS.index(wanted) > INSTRUCTION_SETS.index(widest):
-        raise CoreError(f"`HARDMAX_CPU` is {wanted}, but this processor runs {widest} at most.")
+        raise CoreError(f"`HARDMAX_CPU` is {wanted}, but this processor supports only {widest}.")
     if baseline.hm_float_environment() != 0:
         raise CoreError(
-            "this thread rounds otherwise than to nearest, or takes subnormal numbers for zero "
-            "(some library was built with -ffast-math, or torch.set_flush_denormal was called): "
+            "this thread does not round to nearest, or it flushes subnormal numbers to zero (a "
+            "library was built with -ffast-math, or torch.set_flush_denormal was called), so that "
             "no sign could be proven."
         )
     return baseline if wanted == "baseline" else load(folder, wanted)
 
 
 def library_folder() -> str:
-    """Return the folder that has the libraries; in a checkout, build them first if they are stale.
+    """Return the folder of the libraries; in a checkout, build them first if they are stale.
 
-    In a checkout the environment variable `HARDMAX_BUILD` chooses between the builds `release` (the
-    default), `debug` and `sanitize`.
+    In a checkout the environment variable `HARDMAX_BUILD` selects the build: `release` (the
+    default), `debug` or `sanitize`.
     """
-    # os.path here and in `building`: pathlib takes longer to import than all of this.
+    # Use os.path here and in `building`, because importing pathlib takes longer than all of this.
     here = os.path.dirname(os.path.abspath(__file__))
     checkout = os.path.abspath(os.path.join(here, "..", "..", ".."))
     if os.path.isfile(os.path.join(checkout, "core", "CMakeLists.txt")):
@@ -286,7 +286,7 @@ def library_folder() -> str:
 
 
 def library_path(folder: str, instruction_set: str) -> str:
-    """Return where the library for an instruction set lies in a folder."""
+    """Return the path of the library for an instruction set in a folder."""
     return os.path.join(folder, f"libhardmax-{instruction_set}{_SUFFIX}")
 
 
@@ -294,14 +294,14 @@ def load(folder: str, instruction_set: str) -> CDLL:
     """Load one library and declare its functions.
 
     Raises:
-        CoreError: If it is missing, cannot be loaded, or has another version.
+        CoreError: If the library is missing, cannot be loaded, or has another version.
     """
     path = library_path(folder, instruction_set)
     if not os.path.isfile(path):
         raise CoreError(
-            f"the compiled core is missing: there is no {path}. Install hardmax from a wheel or "
-            "build it with a C++20 compiler: `pip install .` in the source tree, or `make setup`, "
-            "which fetches a compiler if there is none."
+            f"the compiled core is missing: {path} does not exist. Install hardmax from a wheel, "
+            "or build it with a C++20 compiler: run `pip install .` in the source tree, or "
+            "`make setup`, which also downloads a compiler if there is none."
         )
     try:
         library = CDLL(path)
@@ -311,8 +311,8 @@ def load(folder: str, instruction_set: str) -> CDLL:
         raise CoreError(f"the compiled core cannot be loaded: {error}.") from error
     if version != INTERFACE_VERSION:
         raise CoreError(
-            f"the compiled core {path} has interface version {version}, this package needs "
-            f"{INTERFACE_VERSION}: install hardmax again, or run `make setup` in the source tree."
+            f"the compiled core {path} has interface version {version}, but this package needs "
+            f"{INTERFACE_VERSION}: reinstall hardmax, or run `make setup` in the source tree."
         )
     for name, (result, *arguments) in SIGNATURES.items():
         function = getattr(library, name)

@@ -1,4 +1,4 @@
-"""Memory that is lent to the core, and arrays that it fills and that grow without a copy."""
+"""Memory blocks that the core uses, and arrays that it fills and that grow without copying."""
 
 import mmap
 from contextlib import suppress
@@ -14,18 +14,18 @@ from hardmax.typing import AnyArray
 _BOUNDARY = 64
 
 
-class Memory:
-    """A block of bytes on a boundary that the core asks for.
+class MemoryBlock:
+    """A block of bytes with the alignment that the core requires.
 
     Attributes:
-        n_bytes: How many they are.
-        address: Where it begins.
+        n_bytes: The size of the block.
+        address: The address of the first byte.
         bytes: The bytes, shape `(n_bytes,)`.
-        notes: What has been worked out about its use, for whoever uses it next.
+        notes: Facts about previous uses of the block, for its next user.
     """
 
     def __init__(self, n_bytes: int, *, is_cleared: bool = True) -> None:
-        """Allocate `n_bytes`, zeros if cleared; pages that nobody touches take no room."""
+        """Allocate `n_bytes`, set to zero if `is_cleared`; untouched pages use no memory."""
         self.n_bytes = n_bytes
         allocate = np.zeros if is_cleared else np.empty
         block = allocate(n_bytes + _BOUNDARY, dtype=np.uint8)
@@ -35,8 +35,8 @@ class Memory:
         self.address = origin + start
         self.notes: dict[Any, Any] = {}
 
-    def copied(self, at: int, shape: tuple[int, ...], dtype: Any = np.float64) -> Any:
-        """Copy an array that the core has left in this block, given its address."""
+    def copy_array(self, at: int, shape: tuple[int, ...], dtype: Any = np.float64) -> Any:
+        """Return a copy of an array that the core has stored in this block at an address."""
         return np.ndarray(shape, dtype, self.bytes, at - self.address).copy()
 
 
@@ -44,125 +44,125 @@ def address(array: Any) -> int:
     """Return the address of the first number of an array that the core may read or write.
 
     Raises:
-        CoreError: If numbers of the array are not aligned (see `prepare_array`).
+        CoreError: If the numbers of the array are not aligned (see `prepare_array`).
     """
     try:
         place = addressof(c_char.from_buffer(array))
     except (TypeError, ValueError):
-        # Read-only, or empty, or with steps between rows; this takes four times as long.
+        # The array is read-only, empty or not contiguous. This takes four times as long.
         place = int(array.ctypes.data)
-    # Nearly all arrays begin on a multiple of eight, and need no closer look.
+    # Nearly all arrays start at a multiple of eight, so that the slow check is not needed.
     if place % 8 and not array.flags.aligned:
-        raise CoreError(f"an array of {array.dtype} at an address that is no multiple of its size.")
+        raise CoreError(f"an array of {array.dtype} is not aligned in memory.")
     return place
 
 
-_spare: dict[int, list[Memory]] = {1 << 20: [], 1 << 22: [], 1 << 24: []}
-"""Blocks that nobody uses, by their size: new memory costs as much as a small search."""
+_spare: dict[int, list[MemoryBlock]] = {1 << 20: [], 1 << 22: [], 1 << 24: []}
+"""Unused blocks by size, kept because allocating new memory costs as much as a small search."""
 _MOST_SPARE = {1 << 20: 6, 1 << 22: 6, 1 << 24: 2}
-"""How many of them are kept."""
+"""Maximum number of unused blocks of each size."""
 _LARGE = 1 << 23
-"""From so many bytes on, large pages: asking the system for small ones costs more than a search."""
+"""Size in bytes from which huge pages are used: small pages would cost more than a search."""
 
 
-def spare_block(n_bytes: int = 0) -> Memory:
-    """Return a block of at least so many bytes, whatever is in it.
+def borrow_block(n_bytes: int = 0) -> MemoryBlock:
+    """Return a block of at least `n_bytes` bytes with arbitrary content (see `release_block`).
 
     Examples:
-        >>> spare_block(1000).n_bytes >= 1000
+        >>> borrow_block(1000).n_bytes >= 1000
         True
     """
     for size, blocks in _spare.items():
         if size >= n_bytes:
-            # Another thread may have taken the last one.
+            # Another thread may have taken the last block.
             try:
                 return blocks.pop()
             except IndexError:
-                return Memory(size, is_cleared=False)
-    return Memory(n_bytes, is_cleared=False)
+                return MemoryBlock(size, is_cleared=False)
+    return MemoryBlock(n_bytes, is_cleared=False)
 
 
-def give_back(block: Memory) -> None:
-    """Let a block be used again that nobody looks at."""
+def release_block(block: MemoryBlock) -> None:
+    """Return a block to the pool; the caller must not use it any more."""
     spare = _spare.get(block.n_bytes)
     if spare is not None and len(spare) < _MOST_SPARE[block.n_bytes]:
         spare.append(block)
 
 
 class GrowingArray:
-    """Rows that are written through an address, as many as there turn out to be.
+    """An array whose rows are written through an address, and whose length is not known beforehand.
 
-    They are pages of the system, which take room only where they have been written to, and which
-    grow without being copied where the system can do that.
+    Its memory consists of pages of the operating system, which use physical memory only where they
+    have been written to. They grow without being copied if the system supports this.
 
     Args:
-        kind: The type of the numbers.
+        kind: The dtype.
         row_shape: The shape of a row.
-        n_rows: For how many rows there is room at first.
+        n_rows: The initial capacity in rows.
 
     Examples:
         >>> rows = GrowingArray(np.int64, (2,), 3)
         >>> rows.grow(10**6)
-        >>> rows.taken(2).shape
+        >>> rows.finish(2).shape
         (2, 2)
     """
 
     def __init__(self, kind: Any, row_shape: tuple[int, ...], n_rows: int) -> None:
         self._kind, self._row_shape = np.dtype(kind), row_shape
         self._per_row = prod(row_shape)
-        self._pages = _pages(self._n_bytes(n_rows))
+        self._pages = _allocate_pages(self._n_bytes(n_rows))
 
     def _n_bytes(self, n_rows: int) -> int:
         return max(1, n_rows * self._per_row * int(self._kind.itemsize))
 
     @property
     def address(self) -> int:
-        """Where the first row begins."""
+        """The address of the first row."""
         return address(self._pages)
 
     def grow(self, n_rows: int) -> None:
-        """Make room for so many rows in all; what has been written stays."""
-        self._pages = _resized(self._pages, self._n_bytes(n_rows))
+        """Change the capacity to `n_rows` rows in total; the content is kept."""
+        self._pages = _resize(self._pages, self._n_bytes(n_rows))
 
     def rows(self, n_rows: int) -> AnyArray:
-        """Return the first rows, as they are; while they are looked at, nothing may grow."""
+        """Return a view of the first rows; the array must not grow while the view is in use."""
         numbers = np.frombuffer(self._pages, self._kind, n_rows * self._per_row)
         return numbers.reshape(n_rows, *self._row_shape)
 
-    def taken(self, n_rows: int) -> AnyArray:
-        """Return the first rows; nothing more may be written."""
+    def finish(self, n_rows: int) -> AnyArray:
+        """Return the first rows and release the rest; no more rows may be written."""
         self.grow(n_rows)
         return self.rows(n_rows)
 
 
-def _pages(n_bytes: int) -> mmap.mmap:
-    """Return pages of the system; private ones where it knows others, which do not grow."""
+def _allocate_pages(n_bytes: int) -> mmap.mmap:
+    """Allocate pages of the system; private ones if possible, because shared pages cannot grow."""
     if not hasattr(mmap, "MAP_PRIVATE"):
         return mmap.mmap(-1, n_bytes)
     pages = mmap.mmap(-1, n_bytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     if n_bytes >= _LARGE:
-        _ask_for_large_pages(pages)
+        _request_huge_pages(pages)
     return pages
 
 
-def _ask_for_large_pages(pages: mmap.mmap) -> None:
+def _request_huge_pages(pages: mmap.mmap) -> None:
     if hasattr(mmap, "MADV_HUGEPAGE"):
-        # A system without them says so.
+        # A system without huge pages raises an error.
         with suppress(OSError):
             pages.madvise(mmap.MADV_HUGEPAGE)
 
 
-def _resized(pages: mmap.mmap, n_bytes: int) -> mmap.mmap:
-    """Return pages with another size, and what was written to them."""
+def _resize(pages: mmap.mmap, n_bytes: int) -> mmap.mmap:
+    """Return pages of another size with the same content."""
     try:
         grows_large = len(pages) < _LARGE <= n_bytes
         pages.resize(n_bytes)
         if grows_large:
-            _ask_for_large_pages(pages)
+            _request_huge_pages(pages)
     except (SystemError, ValueError, OSError):
-        # Not every system can.
+        # Not every system can resize pages.
         kept = min(len(pages), n_bytes)
-        new = _pages(n_bytes)
+        new = _allocate_pages(n_bytes)
         new[:kept] = pages[:kept]
         return new
     return pages

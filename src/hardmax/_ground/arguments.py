@@ -73,7 +73,7 @@ class Sizes:
         Raises:
             DtypeError: If the entries are not real numbers, or are not representable as float64.
             ShapeMismatchError: If the array has the wrong shape.
-            EmptyInputError: If an axis is empty that may not be.
+            EmptyInputError: If an axis is empty that must not be empty.
             NonFiniteError: If the array contains NaN or an infinity that is not allowed.
         """
         array = _exact_float64(name, value)
@@ -121,15 +121,15 @@ class Sizes:
             for axis in [axis for axis, source in self._source.items() if source == name]:
                 del known[axis], self._source[axis]
             raise ShapeMismatchError(
-                f"`{name}` must have shape {self._spell(shape)}; got {_tuple(got)}."
+                f"`{name}` must have shape {self._spell(shape)}; got {_format_shape(got)}."
             )
         if 0 in got:
             needed = set(shape) if nonempty is True else set(nonempty or ())
             for size, axis in zip(got, shape, strict=True):
                 if size == 0 and axis in needed:
                     raise EmptyInputError(
-                        f"`{name}` must have {axis} >= 1 in its shape {_tuple(shape)}; "
-                        f"got {_tuple(got)}."
+                        f"`{name}` must have {axis} >= 1 in its shape {_format_shape(shape)}; "
+                        f"got {_format_shape(got)}."
                     )
 
     def _spell(self, shape: tuple[str | int, ...]) -> str:
@@ -140,17 +140,17 @@ class Sizes:
             for axis in dict.fromkeys(shape)
             if isinstance(axis, str) and axis in self._size
         ]
-        return _tuple(shape) + (f" with {', '.join(known)}" if known else "")
+        return _format_shape(shape) + (f" with {', '.join(known)}" if known else "")
 
 
-class KeptArrays:
-    """Names and shapes of the arrays of a model, which are read and copied together.
+class ArrayGroup:
+    """The names and shapes of the arrays of a model, which are read and copied together.
 
     Args:
         arrays: For each array, its name and its shape (see `Sizes.floats`).
 
     Examples:
-        >>> affine = KeptArrays(("weight", ("dim_in", "dim_out")), ("bias", ("dim_out",)))
+        >>> affine = ArrayGroup(("weight", ("dim_in", "dim_out")), ("bias", ("dim_out",)))
         >>> weight, bias = affine.read([[1, 2]], None)
         >>> weight.tolist(), bias.tolist(), weight.flags.writeable
         ([[1.0, 2.0]], [0.0, 0.0], False)
@@ -182,7 +182,7 @@ class KeptArrays:
         if None in shapes:
             laid_out = zip(arrays, layout, strict=True)
             arrays = [np.zeros(shape) if x is None else x for x, (_, _, shape) in laid_out]
-        together = np.frombuffer(bytes_of(arrays, b""))
+        together = np.frombuffer(join_bytes(arrays, b""))
         if not _are_finite(together):
             for array, (name, _) in zip(arrays, self._arrays, strict=True):
                 _refuse_non_finite(name, array, "none")
@@ -207,7 +207,7 @@ class KeptArrays:
         return layout
 
 
-def bytes_of(arrays: Sequence[Any], empty: Bytes) -> Bytes:
+def join_bytes(arrays: Sequence[Any], empty: Bytes) -> Bytes:
     """Return the concatenated bytes of arrays, in a fraction of the time that numpy takes.
 
     Args:
@@ -215,7 +215,7 @@ def bytes_of(arrays: Sequence[Any], empty: Bytes) -> Bytes:
         empty: An empty object of the required type, `b""` or `bytearray()`.
 
     Examples:
-        >>> list(bytes_of([np.array([1, 2], np.int8), np.array([[3]], np.int8)], b""))
+        >>> list(join_bytes([np.array([1, 2], np.int8), np.array([[3]], np.int8)], b""))
         [1, 2, 3]
     """
     try:
@@ -245,12 +245,12 @@ def floats_any_shape(name: str, value: Any, *, infinity: Infinity = "none") -> F
 
 
 @lru_cache(maxsize=64)
-def zeros(n: int) -> FloatArray:
+def read_only_zeros(n: int) -> FloatArray:
     """Return a read-only array of `n` zeros."""
-    return owned(np.zeros(n))
+    return read_only_copy(np.zeros(n))
 
 
-def owned(array: FloatArray) -> FloatArray:
+def read_only_copy(array: FloatArray) -> FloatArray:
     """Return a read-only copy, for storage in a frozen dataclass."""
     copy = array.copy()
     copy.setflags(write=False)
@@ -310,7 +310,9 @@ def number(
         raise DtypeError(f"`{name}` must be a number; got {value!r}.")
     array = floats_any_shape(name, value, infinity=infinity)
     if array.ndim:
-        raise ShapeMismatchError(f"`{name}` must be one number; got shape {_tuple(array.shape)}.")
+        raise ShapeMismatchError(
+            f"`{name}` must be one number; got shape {_format_shape(array.shape)}."
+        )
     result = float(array)
     if at_least is not None and not result >= at_least:
         raise ArgumentError(f"`{name}` must be at least {at_least}; got {result}.")
@@ -395,15 +397,15 @@ def _refuse_non_finite(name: str, array: FloatArray, infinity: Infinity) -> None
     if np.isnan(array).any():
         if not array.ndim:
             raise NonFiniteError(f"`{name}` must be a number; got NaN.")
-        where = _tuple(np.argwhere(np.isnan(array))[0].tolist())
+        where = _format_shape(np.argwhere(np.isnan(array))[0].tolist())
         raise NonFiniteError(f"`{name}` must not hold NaN; found one at index {where}.")
     for sign, word in ((np.inf, "positive"), (-np.inf, "negative")):
         if infinity not in (word, "both") and (array == sign).any():
-            where = _tuple(np.argwhere(array == sign)[0].tolist())
+            where = _format_shape(np.argwhere(array == sign)[0].tolist())
             raise NonFiniteError(f"`{name}` must not hold {sign}; found one at index {where}.")
 
 
-def _tuple(items: Iterable[object]) -> str:
+def _format_shape(items: Iterable[object]) -> str:
     """Format a shape without quotes around its names: `(n_keys, 2)`."""
     words = [str(item) for item in items]
     return f"({words[0]},)" if len(words) == 1 else f"({', '.join(words)})"

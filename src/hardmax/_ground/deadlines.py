@@ -1,9 +1,10 @@
-"""Time limits that hold wherever a computation is, its set-up included.
+"""Time limits that apply to all parts of a computation, including its set-up.
 
-A search looks at the clock between two steps and stops at its deadline. What takes long within one
-step, or before the first one, calls `check_time`, which raises `TimeIsUp` half a second after the
-deadline. Compiled loops poll a flag that is set at the same moment. The half second lets a
-search whose limit is tiny make a few steps, so that one that is resumed again and again ends.
+A search checks the clock between steps and stops at its deadline. Code that can take long within
+one step, or before the first step, calls `check_time`, which raises `TimeIsUp` half a second after
+the deadline. Compiled loops poll a flag that is set at the same moment. Because of the half second,
+a search with a tiny limit still makes a few steps, so that a search that is resumed repeatedly
+comes to an end.
 """
 
 import time
@@ -13,7 +14,7 @@ from math import inf
 from threading import Lock, Timer
 
 GRACE_S = 0.5
-"""How long after the deadline a step that is under way is abandoned."""
+"""Seconds after the deadline at which the current step is abandoned."""
 _LONGEST_S = 1e6
 _NEVER = c_int32(0)
 _current: "ContextVar[time_limit | None]" = ContextVar("time_limit", default=None)
@@ -24,12 +25,12 @@ class TimeIsUp(Exception):  # noqa: N818 (a limit was reached, which is not an e
 
 
 class time_limit:  # noqa: N801 (used as a block)
-    """Limit the time of a block, and of every thread that runs in a copy of its context.
+    """Limit the time of a block, including threads that run in a copy of its context.
 
     Limits may be nested; the earliest deadline counts.
 
     Args:
-        seconds: The limit; None for none.
+        seconds: The limit; None for no limit.
 
     Examples:
         >>> with time_limit(3600.0):
@@ -61,7 +62,7 @@ class time_limit:  # noqa: N801 (used as a block)
                 self._timer.cancel()
 
     def flag(self) -> c_int32:
-        """Return what becomes 1 when `check_time` begins to raise."""
+        """Return a flag that becomes 1 when `check_time` starts to raise."""
         with self._lock:
             if self._timer is None and self.deadline < inf:
                 left = max(self.deadline + GRACE_S - time.monotonic(), 0.0)
@@ -75,7 +76,7 @@ class time_limit:  # noqa: N801 (used as a block)
 
 
 class no_time_limit:  # noqa: N801 (used as a block)
-    """Finish a block whatever the time limit around it, as where results are packed.
+    """Suspend the time limit in a block, for example while results are packed.
 
     Examples:
         >>> with time_limit(-1.0), no_time_limit():
@@ -90,10 +91,10 @@ class no_time_limit:  # noqa: N801 (used as a block)
 
 
 def deadline_within(seconds: float | None) -> float:
-    """Return the `time.monotonic()` at which to stop: in some seconds, or at the limit around it.
+    """Return the value of `time.monotonic()` at which to stop.
 
     Args:
-        seconds: A further limit; None for none.
+        seconds: A limit in addition to the enclosing time limit, or None.
     """
     limit = _current.get()
     around = inf if limit is None else limit.deadline
@@ -101,10 +102,10 @@ def deadline_within(seconds: float | None) -> float:
 
 
 def check_time() -> None:
-    """Abandon the step that is under way if it is too late.
+    """Abandon the current step if its time limit was exceeded.
 
     Raises:
-        TimeIsUp: Half a second after the deadline of the time limit around it.
+        TimeIsUp: From half a second after the deadline of the enclosing time limit.
     """
     limit = _current.get()
     if limit is not None and time.monotonic() > limit.deadline + GRACE_S:
@@ -112,6 +113,9 @@ def check_time() -> None:
 
 
 def stop_flag() -> c_int32:
-    """Return what compiled loops poll: 0 until `check_time` raises; it must be kept alive."""
+    """Return the flag that compiled loops poll: 0 until `check_time` raises.
+
+    The caller must keep the returned object alive during the loop.
+    """
     limit = _current.get()
     return _NEVER if limit is None else limit.flag()

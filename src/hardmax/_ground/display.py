@@ -17,7 +17,7 @@ _LONGEST_PART = 60
 _SHOWN_NUMBERS = 6
 _SHOWN_ITEMS = 6
 MOST_DRAWN = 400
-"""A picture of more cells would weigh more than all else in a notebook."""
+"""Maximum number of cells in the picture of a card; more would dominate the size of a notebook."""
 _SIDE = 220.0
 _FRAME = "display:inline-block;vertical-align:top;margin:0 1em 0 0"
 _LINE = "1px solid rgba(128,128,128,0.35)"
@@ -40,7 +40,7 @@ def short_repr(obj: Any) -> str:
         >>> Example(np.zeros((40, 2)), np.array([0.5, -1.0]))
         Example(weight=<40 x 2 float64>, bias=[0.5, -1.0])
     """
-    parts = [f"{name}={summary(value)}" for name, value in public_fields(obj).items()]
+    parts = [f"{name}={summarize(value)}" for name, value in public_fields(obj).items()]
     name = type(obj).__name__
     while parts and len(text := f"{name}({', '.join(parts)})") > LONGEST:
         parts = [*parts[:-2], "..."] if parts[-1] == "..." else [*parts[:-1], "..."]
@@ -49,10 +49,10 @@ def short_repr(obj: Any) -> str:
 
 def html_card(obj: Any) -> str:
     """Format a dataclass as an HTML card: its `repr`, with a table of its fields below."""
-    return card(repr(obj), public_fields(obj))
+    return format_card(repr(obj), public_fields(obj))
 
 
-def card(title: str, rows: Mapping[str, Any], picture: str = "") -> str:
+def format_card(title: str, rows: Mapping[str, Any], picture: str = "") -> str:
     """Format a card as HTML: a title, a table of names and values, and a picture beside it.
 
     Args:
@@ -62,12 +62,12 @@ def card(title: str, rows: Mapping[str, Any], picture: str = "") -> str:
         picture: A picture as HTML, which is not escaped.
 
     Examples:
-        >>> "a &lt; b" in card("a < b", {}), "<td" in card("", {"n": 3})
+        >>> "a &lt; b" in format_card("a < b", {}), "<td" in format_card("", {"n": 3})
         (True, True)
     """
     lines = "".join(
         f'<tr><td style="{_CELL};opacity:0.7">{escape(name.replace("_", " "))}</td>'
-        f'<td style="{_CELL}">{_html(value)}</td></tr>'
+        f'<td style="{_CELL}">{_format_html(value)}</td></tr>'
         for name, value in rows.items()
         if value is not None
     )
@@ -77,15 +77,15 @@ def card(title: str, rows: Mapping[str, Any], picture: str = "") -> str:
     return f'<div>{beside}<div style="{_FRAME}">{head}{table}</div></div>'
 
 
-def grid(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
+def format_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
     """Format a title and a table as HTML; numbers are aligned to the right.
 
     Examples:
-        >>> grid("counts", ["n"], [[92]]).count("<td")
+        >>> format_table("counts", ["n"], [[92]]).count("<td")
         1
     """
     head = "".join(f'<th style="{_CELL}">{escape(column)}</th>' for column in columns)
-    body = "".join("<tr>" + "".join(_grid_cell(value) for value in row) + "</tr>" for row in rows)
+    body = "".join("<tr>" + "".join(_format_cell(value) for value in row) + "</tr>" for row in rows)
     return (
         f'<div><div style="font-weight:600;margin:2px 0 4px">{escape(title)}</div>'
         f'<table style="border-collapse:collapse;border:0"><thead><tr>{head}</tr></thead>'
@@ -93,7 +93,7 @@ def grid(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> s
     )
 
 
-def svg_of_polygons(
+def draw_svg(
     polygons: Sequence[Any],
     fills: Sequence[str],
     low: Any,
@@ -114,7 +114,7 @@ def svg_of_polygons(
 
     Examples:
         >>> square = np.array([[0.0, 0.0], [1.0, 0.0], [1.0, 1.0], [0.0, 1.0]])
-        >>> picture = svg_of_polygons([square], ["#73aceb"], square[0], square[2], ink="#000000")
+        >>> picture = draw_svg([square], ["#73aceb"], square[0], square[2], ink="#000000")
         >>> picture.count("<polygon"), 'points="0.0,220.0 220.0,220.0 220.0,0.0 0.0,0.0"' in picture
         (1, True)
     """
@@ -155,23 +155,25 @@ def public_fields(obj: Any) -> dict[str, Any]:
     return {name: getattr(obj, name) for name in names if hasattr(obj, name)}
 
 
-def summary(value: Any) -> str:
+def summarize(value: Any) -> str:
     """Format a value in at most a few words.
 
     Examples:
-        >>> summary(np.zeros(3)), summary(np.zeros((9, 9))), summary([1] * 50), summary({"a": 1})
-        ('[0.0, 0.0, 0.0]', '<9 x 9 float64>', '<50 items>', '<1 entry>')
-        >>> summary("word " * 50)
+        >>> summarize(np.zeros(3)), summarize(np.zeros((9, 9)))
+        ('[0.0, 0.0, 0.0]', '<9 x 9 float64>')
+        >>> summarize([1] * 50), summarize({"a": 1})
+        ('<50 items>', '<1 entry>')
+        >>> summarize("word " * 50)
         "'word word word word word word word word word word word wo...'"
     """
     if isinstance(value, np.ndarray):
-        return _array(value)
+        return _format_array(value)
     if isinstance(value, str):
-        return repr(cut(value))
+        return repr(shorten(value))
     if isinstance(value, Mapping):
         return f"<{len(value)} entr{'y' if len(value) == 1 else 'ies'}>"
     if isinstance(value, list | tuple | set | frozenset):
-        items = ", ".join(summary(item) for item in list(value)[:_SHOWN_NUMBERS])
+        items = ", ".join(summarize(item) for item in list(value)[:_SHOWN_NUMBERS])
         if isinstance(value, list):
             text = f"[{items}]"
         elif isinstance(value, tuple):
@@ -185,37 +187,37 @@ def summary(value: Any) -> str:
     text = repr(value)
     if len(text) <= _LONGEST_PART:
         return text
-    return f"<{type(value).__name__}>" if is_dataclass(value) else cut(text)
+    return f"<{type(value).__name__}>" if is_dataclass(value) else shorten(text)
 
 
-def cut(text: str, longest: int = _LONGEST_PART) -> str:
+def shorten(text: str, longest: int = _LONGEST_PART) -> str:
     """Return a text as one line of at most `longest` characters.
 
     Examples:
-        >>> cut("one  and two", 9)
+        >>> shorten("one  and two", 9)
         'one an...'
     """
     line = " ".join(text.split())
     return line if len(line) <= longest else f"{line[: longest - 3]}..."
 
 
-def counted(n: Any, noun: str) -> str:
-    """Write a number and a noun, which has an s unless the number is 1.
+def pluralize(n: Any, noun: str) -> str:
+    """Format a number with a noun, which gets a plural s unless the number is 1.
 
     Examples:
-        >>> counted(1, "cell"), counted(0, "cell")
+        >>> pluralize(1, "cell"), pluralize(0, "cell")
         ('1 cell', '0 cells')
     """
     return f"{n} {noun}{'s' * (n != 1)}"
 
 
-def spell_widths(widths: Sequence[int]) -> str:
+def format_widths(widths: Sequence[int]) -> str:
     """Format the widths of layers, in words if there are many.
 
     Examples:
-        >>> spell_widths([16, 16]), spell_widths([40] * 60)
+        >>> format_widths([16, 16]), format_widths([40] * 60)
         ('[16, 16]', '60 layers of 40')
-        >>> spell_widths([8, *[40] * 60])
+        >>> format_widths([8, *[40] * 60])
         '61 layers of 8 to 40'
     """
     text = str(list(widths))
@@ -225,26 +227,26 @@ def spell_widths(widths: Sequence[int]) -> str:
     return f"{len(widths)} layers of {low}" + (f" to {high}" if high > low else "")
 
 
-def _array(value: Any) -> str:
+def _format_array(value: Any) -> str:
     if value.size <= _SHOWN_NUMBERS and (text := str(value.tolist())) and len(text) <= 80:
         return text
     return f"<{' x '.join(map(str, value.shape))} {value.dtype.name}>"
 
 
-def _html(value: Any) -> str:
+def _format_html(value: Any) -> str:
     """Format one value of a card: sequences of objects one per line, other values on one line."""
     if isinstance(value, str):
         return escape(value)
     if isinstance(value, list | tuple) and value and not isinstance(value[0], int | float):
-        lines = [escape(cut(summary(item), LONGEST)) for item in value[:_SHOWN_ITEMS]]
+        lines = [escape(shorten(summarize(item), LONGEST)) for item in value[:_SHOWN_ITEMS]]
         more = len(value) - _SHOWN_ITEMS
         return "<br>".join([*lines, f"... {more} more"] if more > 0 else lines)
     if is_dataclass(value):
-        return escape(cut(repr(value), LONGEST))
-    return escape(summary(value))
+        return escape(shorten(repr(value), LONGEST))
+    return escape(summarize(value))
 
 
-def _grid_cell(value: Any) -> str:
+def _format_cell(value: Any) -> str:
     if isinstance(value, int | float) and not isinstance(value, bool):
         style = _CELL.replace("text-align:left", "text-align:right")
         return f'<td style="{style}">{escape(str(value))}</td>'

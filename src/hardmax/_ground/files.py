@@ -12,7 +12,7 @@ from hardmax.errors import ArgumentError, FileError, RecordFormatError
 
 
 @contextmanager
-def replacing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
+def atomic_write(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
     """Open a temporary file for writing that replaces `path` if the block ends without an error.
 
     After an exception, a crash or a full disk, an existing file is unchanged. An exception or a
@@ -24,7 +24,7 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
 
     Examples:
         >>> folder = tempfile.mkdtemp()
-        >>> with replacing(Path(folder) / "x") as stream:
+        >>> with atomic_write(Path(folder) / "x") as stream:
         ...     _ = stream.write(b"whole")
         >>> (Path(folder) / "x").read_bytes(), len(os.listdir(folder))
         (b'whole', 1)
@@ -41,7 +41,7 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
             yield stream
             stream.flush()
             os.fsync(stream.fileno())
-        os.chmod(scratch, _mode(target))
+        os.chmod(scratch, _permissions(target))
         os.replace(scratch, target)
     except BaseException as error:
         with suppress(OSError):
@@ -52,7 +52,7 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
         raise
 
 
-def _mode(target: Path) -> int:
+def _permissions(target: Path) -> int:
     """Return the permissions of the file to be replaced, or the default for a new file."""
     if target.exists():
         return target.stat().st_mode & 0o777
@@ -62,8 +62,8 @@ def _mode(target: Path) -> int:
 
 
 def write_text(path: str | os.PathLike[str], text: str) -> None:
-    """Write a UTF-8 text file atomically (see `replacing`)."""
-    with replacing(path) as stream:
+    """Write a UTF-8 text file atomically (see `atomic_write`)."""
+    with atomic_write(path) as stream:
         stream.write(text.encode("utf-8"))
 
 
@@ -80,14 +80,14 @@ def read_text(path: str | os.PathLike[str]) -> str:
 
 
 def check_ending(path: str | os.PathLike[str], endings: tuple[str, ...]) -> str:
-    """Return the ending of a file to write, which says its format.
+    """Return the ending of a file to write, which selects its format.
 
     Args:
         path: The file.
-        endings: The endings allowed, in lower case.
+        endings: The allowed endings, in lower case.
 
     Raises:
-        ArgumentError: If it has another one, or none.
+        ArgumentError: If the file has no ending or another ending.
 
     Examples:
         >>> check_ending("cells.CSV", (".csv", ".parquet"))
@@ -95,13 +95,13 @@ def check_ending(path: str | os.PathLike[str], endings: tuple[str, ...]) -> str:
         >>> check_ending("cells.txt", (".csv", ".parquet"))
         Traceback (most recent call last):
             ...
-        hardmax.errors.ArgumentError: `path` must end in .csv or .parquet, which says the format to
-        write; got 'cells.txt'.
+        hardmax.errors.ArgumentError: `path` must end in .csv or .parquet, which selects the format;
+        got 'cells.txt'.
     """
     ending = Path(path).suffix.lower()
     if ending not in endings:
         raise ArgumentError(
-            f"`path` must end in {' or '.join(endings)}, which says the format to write; got "
+            f"`path` must end in {' or '.join(endings)}, which selects the format; got "
             f"{os.fspath(path)!r}."
         )
     return ending
@@ -118,4 +118,4 @@ def make_folder(out: Path) -> None:
         with tempfile.TemporaryFile(dir=out):
             pass
     except OSError as error:
-        raise ArgumentError(f"`out` must be a folder that can be written; {error}.") from None
+        raise ArgumentError(f"`out` must be a writable folder; {error}.") from None

@@ -1,6 +1,6 @@
 """Deferral of Ctrl-C while a sequence of steps must not be interrupted."""
 
-import _signal  # type: ignore[import-not-found]  # what `signal` wraps, in a tenth of its time
+import _signal  # type: ignore[import-not-found]  # ten times faster than its wrapper `signal`
 import threading
 from collections.abc import Callable
 from contextlib import suppress
@@ -12,7 +12,7 @@ from hardmax.errors import Interrupted
 Found = TypeVar("Found")
 
 
-class held_interrupts:  # noqa: N801 (used as a block)
+class defer_interrupts:  # noqa: N801 (used as a block)
     """Defer Ctrl-C while the block runs; it takes effect as soon as the block has ended.
 
     In a long block, call the function that `with` returns at points where an interrupt may take
@@ -30,7 +30,7 @@ class held_interrupts:  # noqa: N801 (used as a block)
         >>> import signal
         >>> steps = []
         >>> try:
-        ...     with held_interrupts():
+        ...     with defer_interrupts():
         ...         signal.raise_signal(signal.SIGINT)
         ...         steps.append("the block runs to its end")
         ... except KeyboardInterrupt:
@@ -48,24 +48,24 @@ class held_interrupts:  # noqa: N801 (used as a block)
         usual = _signal.getsignal(_signal.SIGINT)
         if callable(usual) and threading.current_thread() is threading.main_thread():
             self._usual = usual
-            _signal.signal(_signal.SIGINT, self._hold)
-        return self._act
+            _signal.signal(_signal.SIGINT, self._remember)
+        return self._deliver_pending
 
     def __exit__(self, *_: object) -> None:
         if self._usual is not None:
             _signal.signal(_signal.SIGINT, self._usual)
             if self._deliver:
-                self._act()
+                self._deliver_pending()
 
-    def _hold(self, number: int, frame: Any) -> None:
+    def _remember(self, number: int, frame: Any) -> None:
         self._held.append((number, frame))
 
-    def _act(self) -> None:
+    def _deliver_pending(self) -> None:
         if self._held:
             self._usual(*self._held.pop())
 
 
-class InterruptsNamed:
+class RestoredInterrupts:
     """Restore a `KeyboardInterrupt` that compiled code has converted to another exception.
 
     If an interrupt arrives while a compiled function exchanges arrays with Python, the function
@@ -84,11 +84,11 @@ class InterruptsNamed:
                 raise KeyboardInterrupt from None
 
 
-interrupts_named = InterruptsNamed()
+restore_interrupts = RestoredInterrupts()
 
 
-def packed_when_done(work: Callable[[], bool], pack: Callable[[bool], Found]) -> Found:
-    """Search, then pack what was found, also where Ctrl-C or a time limit ends the search.
+def pack_when_done(work: Callable[[], bool], pack: Callable[[bool], Found]) -> Found:
+    """Run a search and pack its results, even if Ctrl-C or a time limit ends the search.
 
     Args:
         work: A function that searches, and returns whether the search is complete.
@@ -103,7 +103,7 @@ def packed_when_done(work: Callable[[], bool], pack: Callable[[bool], Found]) ->
         ...     cells.append("a cell")
         ...     raise KeyboardInterrupt
         >>> try:
-        ...     packed_when_done(work, lambda is_complete: (cells, is_complete))
+        ...     pack_when_done(work, lambda is_complete: (cells, is_complete))
         ... except Interrupted as stop:
         ...     stop.partial
         (['a cell'], False)
@@ -111,12 +111,12 @@ def packed_when_done(work: Callable[[], bool], pack: Callable[[bool], Found]) ->
     is_complete = False
     found: list[Found] = []
     try:
-        with interrupts_named, suppress(TimeIsUp):
+        with restore_interrupts, suppress(TimeIsUp):
             is_complete = work()
-        with held_interrupts(), no_time_limit():
+        with defer_interrupts(), no_time_limit():
             found.append(pack(is_complete))
     except KeyboardInterrupt:
-        with held_interrupts(deliver=False), no_time_limit():
+        with defer_interrupts(deliver=False), no_time_limit():
             partial = found[0] if found else pack(is_complete)
             raise Interrupted("the search was interrupted", partial) from None
     return found[0]

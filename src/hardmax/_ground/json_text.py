@@ -40,8 +40,8 @@ def parse_json(text: str | bytes, *, floats: bool = True) -> Any:
         value = json.loads(
             text,
             parse_constant=_refuse_constant,
-            parse_float=_read_finite if floats else _refuse_float,
-            object_pairs_hook=_refuse_repeats,
+            parse_float=_parse_finite if floats else _refuse_float,
+            object_pairs_hook=_refuse_duplicate_keys,
         )
     except RecursionError:
         raise RecordFormatError(_TOO_DEEP) from None
@@ -61,7 +61,7 @@ def _refuse_nesting(value: Any) -> None:
         entries = [entry for container in level for entry in container]
         for entry in entries:
             if isinstance(entry, str) and not entry.isascii():
-                _refuse_half_characters(entry)
+                _refuse_unpaired_surrogates(entry)
         level = [entry for entry in entries if type(entry) is list]
         level += [[*entry, *entry.values()] for entry in entries if type(entry) is dict]
         if not level:
@@ -69,7 +69,7 @@ def _refuse_nesting(value: Any) -> None:
     raise RecordFormatError(_TOO_DEEP)
 
 
-def _refuse_half_characters(entry: str) -> None:
+def _refuse_unpaired_surrogates(entry: str) -> None:
     try:
         entry.encode("utf-8")
     except UnicodeEncodeError as error:
@@ -77,7 +77,7 @@ def _refuse_half_characters(entry: str) -> None:
         raise RecordFormatError(reason) from None
 
 
-def _refuse_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _refuse_duplicate_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     content = dict(pairs)
     if len(content) != len(pairs):
         ((twice, _),) = Counter(name for name, _ in pairs).most_common(1)
@@ -85,7 +85,7 @@ def _refuse_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return content
 
 
-def _read_finite(word: str) -> float:
+def _parse_finite(word: str) -> float:
     value = float(word)
     if not isfinite(value):
         raise ValueError(f"{word:.60} exceeds the range of float64")

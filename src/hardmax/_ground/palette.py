@@ -2,7 +2,7 @@ r"""The colours of all pictures, read from `palette.json`, and the colours of ce
 
 A colour consists of lightness, chroma and hue in OKLCH [Ott20]. For light and for dark paper there
 are seven colours for cells, and seven strong colours of about the same hues for lines, walls and
-marks. They are distinguishable for normal and for colour-blind vision (`views`).
+marks. They are distinguishable for normal and for colour-blind vision (`simulate_vision`).
 
 The colour of a cell depends only on its winners, so that it is the same in every picture, on every
 domain and at every depth. The winners $w_1, w_2, \dots$ of a layer are combined to a code
@@ -46,18 +46,18 @@ def strong_colours(theme: str = "light") -> tuple[str, ...]:
         >>> strong_colours()[:2]
         ('#2762b1', '#d4651c')
     """
-    return tuple(hexadecimal(rgb(palette()[theme]["strong"])))
+    return tuple(to_hex(oklch_to_rgb(palette()[theme]["strong"])))
 
 
 def label_colours(labels: Any, theme: str = "light") -> FloatArray:
     """Return for every integer label the colour of the cells with this code, shape `(n, 3)`.
 
     Examples:
-        >>> hexadecimal(label_colours([0, 1, 0]))
+        >>> to_hex(label_colours([0, 1, 0]))
         ['#73aceb', '#edbd91', '#73aceb']
     """
     codes = np.asarray(labels, np.int64).reshape(-1)
-    return rgb(_compress_lightness(_code_colours(codes, theme), theme))
+    return oklch_to_rgb(_compress_lightness(_code_colours(codes, theme), theme))
 
 
 def cell_colours(signatures: IntArray, n_groups: Sequence[int], theme: str = "light") -> FloatArray:
@@ -71,7 +71,7 @@ def cell_colours(signatures: IntArray, n_groups: Sequence[int], theme: str = "li
         theme: `"light"` or `"dark"`.
 
     Examples:
-        >>> hexadecimal(cell_colours(np.array([[5, 0, 0], [5, 0, 1], [5, 1, 0]]), [1, 1, 1]))
+        >>> to_hex(cell_colours(np.array([[5, 0, 0], [5, 0, 1], [5, 1, 0]]), [1, 1, 1]))
         ['#73aceb', '#7198dc', '#edbd91']
     """
     given = palette()
@@ -82,7 +82,7 @@ def cell_colours(signatures: IntArray, n_groups: Sequence[int], theme: str = "li
         strength = given["falls"] ** depth
         colours[:, 0] += strength * given["shade"] * np.array(given["shades"])[codes % 5]
         colours[:, 2] += strength * given["turn"] * np.array(given["turns"])[codes % 3]
-    return rgb(_compress_lightness(colours, theme))
+    return oklch_to_rgb(_compress_lightness(colours, theme))
 
 
 def layer_codes(winners: IntArray) -> IntArray:
@@ -113,7 +113,7 @@ def _compress_lightness(colours: FloatArray, theme: str) -> FloatArray:
     return np.column_stack([towards(lightness, nearer), colours[:, 1:]])
 
 
-def rgb(lch: Any) -> FloatArray:
+def oklch_to_rgb(lch: Any) -> FloatArray:
     """Convert OKLCH to sRGB in multiples of 1/255; reduce the chroma of colours out of gamut.
 
     References:
@@ -135,12 +135,12 @@ def rgb(lch: Any) -> FloatArray:
     return np.asarray(np.rint(255 * curved) / 255)
 
 
-def hexadecimal(colours: FloatArray) -> list[str]:
+def to_hex(colours: FloatArray) -> list[str]:
     """Format colours with components from 0 to 1 as `#rrggbb`."""
     return ["#{:02x}{:02x}{:02x}".format(*row) for row in np.rint(255 * colours).astype(int)]
 
 
-def views(colours: FloatArray) -> dict[str, FloatArray]:
+def simulate_vision(colours: FloatArray) -> dict[str, FloatArray]:
     """Return colours in OKLab for normal vision and for three kinds of colour blindness.
 
     A distance of 0.02 is just noticeable.

@@ -6,7 +6,7 @@ from typing import Any, Generic, Self, TypeVar, overload
 Value = TypeVar("Value")
 
 
-class quickly_cached(cached_property[Value], Generic[Value]):  # noqa: N801 (used as a decorator)
+class cached_attribute(cached_property[Value], Generic[Value]):  # noqa: N801 (used as a decorator)
     """A cached property without the lock that Python uses before version 3.12.
 
     Two threads may both compute the value. For values that are fast to compute, this costs less
@@ -34,7 +34,7 @@ class quickly_cached(cached_property[Value], Generic[Value]):  # noqa: N801 (use
         return value
 
 
-class WithoutCaches:
+class DropsCachesOnPickle:
     """A base class for objects that are pickled and copied without their cached properties."""
 
     def __getstate__(self) -> dict[str, Any]:

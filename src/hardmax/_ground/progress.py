@@ -60,7 +60,7 @@ class Progress(Generic[Item]):
         self._description = description
         self._done = 0
         self._start = time.monotonic()
-        self._view: _View | None = None
+        self._view: _ProgressView | None = None
         self._has_begun = False
         self._more_due = 0.0
 
@@ -69,12 +69,12 @@ class Progress(Generic[Item]):
         self._done += n_steps
         if not self._has_begun:
             self._has_begun = True
-            self._view = _view(self._description, self._total)
+            self._view = _make_view(self._description, self._total)
         if self._view is not None:
             elapsed = time.monotonic() - self._start
             if elapsed >= self._view.due:
                 if more is not None and elapsed >= self._more_due:
-                    self._view.words.more = more()
+                    self._view.text.more = more()
                     self._more_due = elapsed + _MORE_PAUSE_S
                 self._view.show(self._done, elapsed)
 
@@ -83,7 +83,7 @@ class Progress(Generic[Item]):
         view, self._view = self._view, None
         self._has_begun = True
         if view is not None:
-            view.words.more = ""
+            view.text.more = ""
             view.close(self._done, time.monotonic() - self._start)
 
     def __iter__(self) -> Iterator[Item]:
@@ -128,10 +128,10 @@ def track(work: Iterable[Item] | int, description: str, total: int | None = None
     return Progress(work, total, description)
 
 
-class _View(Protocol):
+class _ProgressView(Protocol):
     """One way to show progress."""
 
-    words: "_Words"
+    text: "_ProgressText"
     due: float
     """Elapsed time, in seconds, at which the view is to be updated next."""
 
@@ -142,17 +142,17 @@ class _View(Protocol):
         """Show the final state."""
 
 
-class _Words:
+class _ProgressText:
     """The text of a progress view, for steps with a name and possibly a known total."""
 
     def __init__(self, description: str, total: int | None) -> None:
         self.description, self.total = description, total
         self.more = ""
 
-    def so_far(self, done: int, elapsed: float) -> str:
-        return f"{self.amount(done, elapsed)}, {_duration(elapsed)}"
+    def with_duration(self, done: int, elapsed: float) -> str:
+        return f"{self.amount_done(done, elapsed)}, {_format_duration(elapsed)}"
 
-    def amount(self, done: int, elapsed: float) -> str:
+    def amount_done(self, done: int, elapsed: float) -> str:
         """Return the amount done and the speed as text."""
         rate = done / max(elapsed, 1e-9)
         speed = f"{rate:,.0f}" if rate >= 10.0 or not done else f"{rate:.2g}"
@@ -161,11 +161,11 @@ class _Words:
         return f"{done:,} {self.description}, {speed} {self.description}/s{self.more}"
 
 
-def _duration(seconds: float) -> str:
+def _format_duration(seconds: float) -> str:
     """Format a duration.
 
     Examples:
-        >>> _duration(7.9), _duration(61), _duration(3 * 3600 + 62)
+        >>> _format_duration(7.9), _format_duration(61), _format_duration(3 * 3600 + 62)
         ('0:07', '1:01', '3:01:02')
     """
     minutes, rest = divmod(int(seconds), 60)
@@ -173,14 +173,14 @@ def _duration(seconds: float) -> str:
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
 
 
-def _view(description: str, total: int | None) -> _View | None:
+def _make_view(description: str, total: int | None) -> _ProgressView | None:
     """Return the view for standard error; None if it is neither a terminal nor a notebook."""
     if not is_shown():
         return None
     if _is_notebook():
-        return _NotebookLine(_Words(description, total))
+        return _NotebookLine(_ProgressText(description, total))
     is_terminal = sys.stderr is not None and sys.stderr.isatty()
-    return _TerminalBar(_Words(description, total)) if is_terminal else None
+    return _TerminalBar(_ProgressText(description, total)) if is_terminal else None
 
 
 def _is_notebook() -> bool:
@@ -192,13 +192,13 @@ def _is_notebook() -> bool:
 class _TerminalBar:
     """A bar on a terminal, which is removed at the end."""
 
-    def __init__(self, words: _Words) -> None:
-        self.words, self.due = words, _PATIENCE_S
+    def __init__(self, text: _ProgressText) -> None:
+        self.text, self.due = text, _PATIENCE_S
         self.bar: Any = None
         self.task: Any = None
 
     def show(self, done: int, elapsed: float) -> None:
-        note = "" if self.words.total else self.words.amount(done, elapsed)
+        note = "" if self.text.total else self.text.amount_done(done, elapsed)
         if self.bar is None:
             self._open(note)
         self.bar.update(self.task, completed=done, note=note)
@@ -209,11 +209,11 @@ class _TerminalBar:
         from rich.progress import Progress as Bar
         from rich.progress import TextColumn, TimeElapsedColumn
 
-        total = self.words.total
+        total = self.text.total
         columns = [*Bar.get_default_columns()] if total else []
         columns += [TextColumn("{task.fields[note]}"), TimeElapsedColumn()]
         self.bar = Bar(*columns, console=Console(file=sys.stderr), transient=True)
-        self.task = self.bar.add_task(self.words.description, total=total, note=note)
+        self.task = self.bar.add_task(self.text.description, total=total, note=note)
         self.bar.start()
 
     def close(self, done: int, elapsed: float) -> None:
@@ -224,15 +224,15 @@ class _TerminalBar:
 class _NotebookLine:
     """One line below the cell of a notebook, which is updated in place."""
 
-    def __init__(self, words: _Words) -> None:
-        self.words, self.due = words, _PATIENCE_S
+    def __init__(self, text: _ProgressText) -> None:
+        self.text, self.due = text, _PATIENCE_S
         self.handle: Any = None
 
     def show(self, done: int, elapsed: float) -> None:
-        self._put(self.words.so_far(done, elapsed))
+        self._write(self.text.with_duration(done, elapsed))
         self.due = elapsed + _NOTEBOOK_PAUSE_S
 
-    def _put(self, line: str) -> None:
+    def _write(self, line: str) -> None:
         shown = {"text/plain": line}
         if self.handle is None:
             display = importlib.import_module("IPython.display").display
@@ -242,4 +242,4 @@ class _NotebookLine:
 
     def close(self, done: int, elapsed: float) -> None:
         if self.handle is not None:
-            self._put(self.words.so_far(done, elapsed))
+            self._write(self.text.with_duration(done, elapsed))

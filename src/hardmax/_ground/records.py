@@ -185,7 +185,7 @@ def fingerprint(inputs: Any) -> str:
         False
     """
     digest = hashlib.sha256()
-    _feed(digest.update, inputs)
+    _update_hash(digest.update, inputs)
     return digest.hexdigest()
 
 
@@ -225,7 +225,7 @@ def file_digest(path: str | os.PathLike[str]) -> str | None:
         return None
 
 
-def _feed(update: Callable[[Any], object], value: Any) -> None:
+def _update_hash(update: Callable[[Any], object], value: Any) -> None:
     """Hash one value, preceded by its type and length, so that no two nestings collide."""
     if hasattr(value, "hashed_parts"):
         value = value.hashed_parts()
@@ -237,17 +237,17 @@ def _feed(update: Callable[[Any], object], value: Any) -> None:
     if isinstance(value, Mapping):
         update(f"map {len(value)};".encode())
         for key in sorted(value):
-            _feed(update, str(key))
-            _feed(update, value[key])
+            _update_hash(update, str(key))
+            _update_hash(update, value[key])
     elif isinstance(value, list | tuple):
         update(f"list {len(value)};".encode())
         for item in value:
-            _feed(update, item)
+            _update_hash(update, item)
     elif isinstance(value, np.ndarray | np.generic):
         array = np.asarray(value)
         if array.dtype.kind == "O":
             update(f"array O {array.shape};".encode())
-            _feed(update, array.ravel().tolist())
+            _update_hash(update, array.ravel().tolist())
         else:
             array = np.ascontiguousarray(array, array.dtype.newbyteorder("<"))
             update(f"array {array.dtype.str} {array.shape};".encode())
@@ -259,7 +259,7 @@ def _feed(update: Callable[[Any], object], value: Any) -> None:
         if isinstance(value, float):
             text = value.hex()
         else:
-            text = _decimal(value) if type(value) is int else str(value)
+            text = _format_decimal(value) if type(value) is int else str(value)
         update(f"{type(value).__name__} {len(text)} {text};".encode())
     else:
         raise DtypeError(
@@ -268,7 +268,7 @@ def _feed(update: Callable[[Any], object], value: Any) -> None:
         )
 
 
-def _decimal(integer: int) -> str:
+def _format_decimal(integer: int) -> str:
     """Format an integer in decimal, even if it is too long for `str`."""
     pieces, rest = [], abs(integer)
     while rest >= _CHUNK:
@@ -296,7 +296,7 @@ def _encode(value: Any, where: str, depth: int = 1) -> Any:
     if isinstance(value, Fraction):
         if max(map(int.bit_length, value.as_integer_ratio())) > 4 * _MOST_DIGITS:
             raise ArgumentError(f"`{where}` must hold fractions of at most {_MOST_DIGITS} digits.")
-        return {"$fraction": "/".join(map(_digits, value.as_integer_ratio()))}
+        return {"$fraction": "/".join(map(_format_integer, value.as_integer_ratio()))}
     if isinstance(value, np.ndarray):
         if value.dtype.name not in _ARRAY_DTYPES:
             raise DtypeError(f"`{where}` must hold arrays of {_ARRAY_DTYPES}; got {value.dtype}.")
@@ -364,30 +364,30 @@ def _decode_array(dtype: Any, shape: Any, data: Any) -> Any:
     return array.reshape(shape)
 
 
-def _digits(integer: int) -> str:
+def _format_integer(integer: int) -> str:
     return str(integer) if integer.bit_length() <= _MOST_BITS else hex(integer)
 
 
-def _integer(word: Any) -> int:
+def _parse_integer(word: Any) -> int:
     """Parse an integer without exponent, blanks, underscores or non-ASCII digits."""
     if not isinstance(word, str) or not _INTEGER.fullmatch(word):
         raise ValueError(word)
     return int(word, 16 if "0x" in word else 10)
 
 
-def _fraction(word: Any) -> Fraction:
+def _parse_fraction(word: Any) -> Fraction:
     if not isinstance(word, str):
         raise TypeError(word)
     numerator, _, denominator = word.partition("/")
     if max(len(numerator), len(denominator)) > _MOST_DIGITS + 3:
         raise ValueError(word)
-    return Fraction(_integer(numerator), _integer(denominator or "1"))
+    return Fraction(_parse_integer(numerator), _parse_integer(denominator or "1"))
 
 
 _SPELLED: dict[str, Callable[[Any], Any]] = {
     "$float": _FLOATS.__getitem__,
-    "$integer": _integer,
-    "$fraction": _fraction,
+    "$integer": _parse_integer,
+    "$fraction": _parse_fraction,
 }
 
 
@@ -399,7 +399,7 @@ def _is_text(value: Any) -> bool:
     return isinstance(value, str)
 
 
-def _is_small(value: Any) -> bool:
+def _is_exact_integer(value: Any) -> bool:
     return type(value) is int and abs(value) <= 1 << 53
 
 
@@ -409,7 +409,7 @@ _FIELD_TYPES: dict[str, tuple[Callable[[Any], bool], str]] = {
     "results": (_is_mapping, "an object"),
     "seed": (lambda value: value is None or type(value) is int, "an integer or null"),
     "inputs": (_is_text, "text"),
-    "seconds": (lambda value: type(value) is float or _is_small(value), "a number"),
+    "seconds": (lambda value: type(value) is float or _is_exact_integer(value), "a number"),
     "versions": (lambda value: _is_mapping(value) and all(map(_is_text, value.values())), "texts"),
 }
 

@@ -54,7 +54,8 @@ class SizeLimit:
                 else f"the limit for a file of {self.n_file_bytes:,} bytes is {self.max_bytes:,}"
             )
             raise SizeLimitError(
-                f"reading it would take at least {_spell(self.n_bytes)} bytes of memory; {allowed}."
+                f"reading it would take at least {_format_size(self.n_bytes)} bytes of memory; "
+                f"{allowed}."
             )
 
 
@@ -62,10 +63,10 @@ def check_tensor_count(n_tensors: int) -> None:
     """Raise an error if a file has more than `MOST_TENSORS` tensors."""
     if n_tensors > MOST_TENSORS:
         raise RecordFormatError(
-            f"the file must have at most {MOST_TENSORS:,} tensors; got {_spell(n_tensors)}."
+            f"the file must have at most {MOST_TENSORS:,} tensors; got {_format_size(n_tensors)}."
         )
 
 
-def _spell(n: int) -> str:
+def _format_size(n: int) -> str:
     """Format a size; products of sizes from a file can have thousands of digits."""
     return f"{n:,}" if n < 1 << 80 else f"2^{n.bit_length() - 1}"

@@ -83,14 +83,14 @@ def n_workers(workers: int | None, executor: Workers | None = None) -> int:
     if _setting:
         return _setting[0]
     if VARIABLE not in os.environ:
-        return max(1, _size(executor))
+        return max(1, _count_workers(executor))
     text = os.environ[VARIABLE]
     if not text.isdecimal() or int(text) < 1:
         raise ArgumentError(f"`{VARIABLE}` must be a positive integer; got {text!r:.60}.")
     return int(text)
 
 
-def _size(executor: Workers | None) -> int:
+def _count_workers(executor: Workers | None) -> int:
     """Return the number of workers of an executor, or 1 if it is not known."""
     if executor == "processes":
         return os.cpu_count() or 1
@@ -104,7 +104,7 @@ def _size(executor: Workers | None) -> int:
     return int(getattr(executor, "_max_workers", 1))
 
 
-def executor_maker(workers: Workers, n: int, module: str) -> Callable[[], Executor]:
+def executor_factory(workers: Workers, n: int, module: str) -> Callable[[], Executor]:
     """Return a function that makes an executor for `n` concurrent jobs.
 
     If `workers` is an executor, the function can be called only once.
@@ -118,8 +118,8 @@ def executor_maker(workers: Workers, n: int, module: str) -> Callable[[], Execut
         ArgumentError: If `workers` has an unsupported type.
     """
     if isinstance(workers, str):
-        is_here = workers == "processes"
-        return (lambda: Processes(n, module)) if is_here else (lambda: _Cluster(workers))
+        is_local = workers == "processes"
+        return (lambda: Processes(n, module)) if is_local else (lambda: _Cluster(workers))
     if not isinstance(workers, Executor):
         if callable(workers):
             return workers
@@ -141,7 +141,7 @@ def executor_maker(workers: Workers, n: int, module: str) -> Callable[[], Execut
     return make
 
 
-class Crew(Generic[Key, Item, Result]):
+class TaskPool(Generic[Key, Item, Result]):
     """A pool of jobs: submits jobs to an executor and collects their results.
 
     A failed job is retried alone, so that no other job can cause its failure. If a job fails
@@ -173,16 +173,16 @@ class Crew(Generic[Key, Item, Result]):
         self._work, self._take = work, take
         self._n_at_once = n_at_once or n_workers
         self._is_borrowed = isinstance(executor, Executor)
-        who = _here(n_workers) if executor is None else executor
+        where = _local_executor(n_workers) if executor is None else executor
         module = getattr(work, "func", work).__module__
-        self._make = executor_maker(who, n_workers, module)
+        self._make = executor_factory(where, n_workers, module)
         self._pool = self._make()
-        self._under_way: dict[Future[Result], _Try[Key, Item]] = {}
-        self._failed: deque[_Try[Key, Item]] = deque()
+        self._under_way: dict[Future[Result], _Attempt[Key, Item]] = {}
+        self._failed: deque[_Attempt[Key, Item]] = deque()
         self._is_broken = False
         self._is_over = is_over
 
-    def answers(
+    def results(
         self, look_up: Callable[[], None] = lambda: None
     ) -> "Iterator[tuple[Key, Result | Exception]]":
         """Yield names with results, or with final errors, as they arrive, until all jobs are done.
@@ -194,30 +194,30 @@ class Crew(Generic[Key, Item, Result]):
             ArgumentError: If the executor breaks or was closed, and cannot be made again.
             TaskError: If a cluster has no workers for too long.
         """
-        absence = _Absence()
+        absence = _WorkerWatch()
         while True:
             self._submit()
             if self._under_way:
                 # Ctrl-C must not wait for a job.
                 done = wait(self._under_way, _PAUSE_S, FIRST_COMPLETED).done
                 look_up()
-                absence.check(self._pool, has_answered=bool(done), is_over=self._is_over())
+                absence.check(self._pool, has_results=bool(done), is_over=self._is_over())
                 for future in done:
-                    yield from self._answer(future)
+                    yield from self._collect(future)
                     self._submit()
             elif not (self._failed or self._is_broken):
                 return
             if self._is_broken:
-                yield from self.last_answers()
+                yield from self.last_results()
                 for future in [*self._under_way]:
-                    yield from self._failure(future, TaskError("its worker was lost"))
+                    yield from self._record_failure(future, TaskError("its worker was lost"))
                 self._pool.shutdown(wait=False)
                 self._pool, self._is_broken = self._make(), False
 
-    def last_answers(self) -> "Iterator[tuple[Key, Result | Exception]]":
+    def last_results(self) -> "Iterator[tuple[Key, Result | Exception]]":
         """Submit no more jobs, and yield the results that arrive within a few seconds."""
         for future in wait(self._under_way, _LAST_S).done:
-            yield from self._answer(future)
+            yield from self._collect(future)
 
     def close(self) -> None:
         """Cancel running jobs, and shut down the executor unless the caller passed it."""
@@ -232,13 +232,13 @@ class Crew(Generic[Key, Item, Result]):
                 return
             taken = self._take()
             if taken is not None:
-                self._begin(_Try(*taken))
+                self._start(_Attempt(*taken))
             elif self._failed and not self._under_way:
-                self._begin(self._failed.popleft())
+                self._start(self._failed.popleft())
             else:
                 return
 
-    def _begin(self, one: "_Try[Key, Item]") -> None:
+    def _start(self, one: "_Attempt[Key, Item]") -> None:
         try:
             self._under_way[self._pool.submit(self._work, one.item)] = one
         except BrokenExecutor:
@@ -249,17 +249,17 @@ class Crew(Generic[Key, Item, Result]):
         except RuntimeError as error:
             raise ArgumentError(f"`executor` does not accept jobs: {error}.") from None
 
-    def _answer(self, future: "Future[Result]") -> "Iterator[tuple[Key, Result | Exception]]":
+    def _collect(self, future: "Future[Result]") -> "Iterator[tuple[Key, Result | Exception]]":
         error = TaskError("it was cancelled") if future.cancelled() else future.exception()
         if error is None:
             yield self._under_way.pop(future).key, future.result()
         elif isinstance(error, Exception) and not isinstance(error, KeyboardInterrupt):
             self._is_broken = self._is_broken or isinstance(error, BrokenExecutor)
-            yield from self._failure(future, error)
+            yield from self._record_failure(future, error)
         else:
             raise error
 
-    def _failure(
+    def _record_failure(
         self, future: "Future[Result]", error: Exception
     ) -> Iterator[tuple[Key, Exception]]:
         one = self._under_way.pop(future)
@@ -271,24 +271,24 @@ class Crew(Generic[Key, Item, Result]):
             yield one.key, error
 
 
-class _Absence:
+class _WorkerWatch:
     """A check that a cluster has workers: without workers its jobs would wait for ever."""
 
     def __init__(self) -> None:
         self._seen = self._asked = time.monotonic()
         self._is_reported = False
 
-    def check(self, pool: Executor, *, has_answered: bool, is_over: bool) -> None:
+    def check(self, pool: Executor, *, has_results: bool, is_over: bool) -> None:
         """Report a cluster that has no workers.
 
         Raises:
             TaskError: If the cluster has no workers for too long, or at the time limit.
         """
         now = time.monotonic()
-        if not (has_answered or is_over) and now - self._asked < _LOOK_S:
+        if not (has_results or is_over) and now - self._asked < _LOOK_S:
             return
         self._asked = now
-        if has_answered or _has_workers(pool):
+        if has_results or _has_workers(pool):
             self._seen, self._is_reported = now, False
             return
         seconds = now - self._seen
@@ -315,7 +315,7 @@ def _has_workers(pool: Executor) -> bool:
         return True
 
 
-class _Try(NamedTuple, Generic[Key, Item]):
+class _Attempt(NamedTuple, Generic[Key, Item]):
     """A job with the number of its failures."""
 
     key: Key
@@ -323,7 +323,7 @@ class _Try(NamedTuple, Generic[Key, Item]):
     n_failed: int = 0
 
 
-def in_order(
+def map_in_order(
     work: Callable[[Item], Result],
     items: Iterable[Item],
     workers: int,
@@ -345,7 +345,7 @@ def in_order(
             the thread of the caller.
 
     Examples:
-        >>> list(in_order(abs, [-1, 2, -3], workers=2))
+        >>> list(map_in_order(abs, [-1, 2, -3], workers=2))
         [1, 2, 3]
     """
     if workers == 1 and executor is None:
@@ -363,8 +363,8 @@ def in_order(
             return number, item
         return None
 
-    with closing(Crew(work, take, workers, executor, 2 * workers)) as crew:
-        for number, result in crew.answers():
+    with closing(TaskPool(work, take, workers, executor, 2 * workers)) as pool:
+        for number, result in pool.results():
             if isinstance(result, Exception):
                 raise result
             kept[number] = result
@@ -373,7 +373,7 @@ def in_order(
                 n_given += 1
 
 
-def as_done(
+def map_as_completed(
     work: Callable[[Item], Result],
     items: Iterable[Item],
     workers: int,
@@ -381,23 +381,23 @@ def as_done(
 ) -> Iterator[tuple[Item, Result | Exception]]:
     """Apply a function to all items concurrently, and yield each item with its result when done.
 
-    Unlike with `in_order`, a slow item does not delay others. A failed item is retried when all
+    Unlike with `map_in_order`, a slow item does not delay others. A failed item is retried when all
     others are done, and if it fails repeatedly, its result is the last error.
 
     Examples:
-        >>> sorted(as_done(abs, [-1, 2, -3], workers=2))
+        >>> sorted(map_as_completed(abs, [-1, 2, -3], workers=2))
         [(-3, 3), (-1, 1), (2, 2)]
     """
     named = ((item, item) for item in items)
-    with closing(Crew(work, lambda: next(named, None), workers, executor)) as crew:
-        yield from crew.answers()
+    with closing(TaskPool(work, lambda: next(named, None), workers, executor)) as pool:
+        yield from pool.results()
 
 
-def _here(n: int) -> Callable[[], Executor]:
-    return _CallersThread if n == 1 else lambda: ThreadPoolExecutor(n)
+def _local_executor(n: int) -> Callable[[], Executor]:
+    return _InlineExecutor if n == 1 else lambda: ThreadPoolExecutor(n)
 
 
-class _CallersThread(Executor):
+class _InlineExecutor(Executor):
     """An executor that runs each job in `submit`, so that Ctrl-C interrupts the job itself."""
 
     def submit(self, work: Callable[..., Any], /, *given: Any, **named: Any) -> "Future[Any]":
@@ -432,7 +432,7 @@ class Processes(Executor):
     def __init__(self, n: int, module: str = "builtins") -> None:
         self._threads = ThreadPoolExecutor(n)
         self._module = module
-        self._children = [_child(module) for _ in range(n)]
+        self._children = [_start_process(module) for _ in range(n)]
         # None stands for a process that was lost.
         self._free: SimpleQueue[Any] = SimpleQueue()
         for child in self._children:
@@ -460,7 +460,7 @@ class Processes(Executor):
         question = pickle.dumps((work, given, named))
         child = self._free.get()
         if child is None:
-            child = _child(self._module)
+            child = _start_process(self._module)
             self._children.append(child)
         try:
             pickle.dump(question, child.stdin)
@@ -476,7 +476,7 @@ class Processes(Executor):
         return answer
 
 
-def _child(module: str) -> Any:
+def _start_process(module: str) -> Any:
     import subprocess  # Imported here, because few programs need it.
 
     path = os.pathsep.join(entry for entry in sys.path if entry)

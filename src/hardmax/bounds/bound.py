@@ -6,7 +6,7 @@ from math import floor, inf, isfinite, log10
 from typing import Any, Literal, TypeAlias
 
 from hardmax._ground.arguments import choice, integer, number
-from hardmax._ground.display import grid, html_card
+from hardmax._ground.display import format_table, html_card
 
 BoundKind: TypeAlias = Literal["upper", "lower", "exact", "claim"]
 
@@ -171,7 +171,9 @@ class BoundTable(list[Bound | Estimate]):
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
-        return grid(repr(self), ["number", "kind", "of what", "when", "source"], self._rows())
+        return format_table(
+            repr(self), ["number", "kind", "of what", "when", "source"], self._rows()
+        )
 
     def _rows(self) -> list[list[str]]:
         return [[row.text, row.kind, row.name, row.assumptions, row.source] for row in self]

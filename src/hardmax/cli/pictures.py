@@ -99,7 +99,7 @@ def save_picture(
     part: "Partition", flag: str, path: Path, *, theme: str = "light", **options: Any
 ) -> None:
     """Draw a partition with its three counts as the title, and write the file atomically."""
-    from hardmax._ground.files import replacing
+    from hardmax._ground.files import atomic_write
     from hardmax.plotting.drawing import plot as draw
     from hardmax.plotting.style import off_screen
 
@@ -113,7 +113,7 @@ def save_picture(
         )
         # Keep the title that `draw` sets: it states what the picture leaves out.
         axes.set_title("\n".join(filter(None, (numbers, axes.get_title()))))
-        with report_file_errors(flag, path), replacing(path) as stream:
+        with report_file_errors(flag, path), atomic_write(path) as stream:
             axes.figure.savefig(stream, format=kind, **metadata)
 
 

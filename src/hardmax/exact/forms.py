@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hardmax._ground.arguments import Sizes, owned
+from hardmax._ground.arguments import Sizes, read_only_copy
 from hardmax._ground.display import html_card, short_repr
 from hardmax.typing import FloatArray
 
@@ -36,8 +36,8 @@ class AffineForms:
         sizes = Sizes()
         slopes = sizes.floats("slopes", self.slopes, ("n_forms", "dim"), nonempty=("n_forms",))
         offsets = sizes.floats("offsets", self.offsets, ("n_forms",))
-        object.__setattr__(self, "slopes", owned(slopes))
-        object.__setattr__(self, "offsets", owned(offsets))
+        object.__setattr__(self, "slopes", read_only_copy(slopes))
+        object.__setattr__(self, "offsets", read_only_copy(offsets))
 
     @property
     def n_forms(self) -> int:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from hardmax._ground.files import replacing
+from hardmax._ground.files import atomic_write
 from hardmax.errors import ArgumentError
 from hardmax.explorer.heads_at_work import heads_data
 from hardmax.explorer.joined_page import page
@@ -61,7 +61,7 @@ class Exploration:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the page as a single HTML file that works offline."""
-        with replacing(path) as stream:
+        with atomic_write(path) as stream:
             stream.write(self.page().encode())
 
     def widget(self) -> Any:

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from hardmax._core.library import core
-from hardmax._core.memory import Memory, address
+from hardmax._core.memory import MemoryBlock, address
 from hardmax._ground.arguments import prepare_array
 from hardmax.exact.dyadic import scaled_integers
 from hardmax.exact.integer_vectors import independent_rows
@@ -166,7 +166,7 @@ def meeting_points(lifted: LiftedRows, corners: IntArray) -> FloatArray:
     """
     given = lifted.for_core
     library = core()
-    memory = Memory(library.hm_hull_size(byref(given)), is_cleared=False)
+    memory = MemoryBlock(library.hm_hull_size(byref(given)), is_cleared=False)
     names = prepare_array(corners, np.int32)
     points = np.empty((len(names), given.dim - 1))
     for start in range(0, len(names), 10 * _CHUNK):
@@ -323,7 +323,7 @@ class CoreHull(NamedTuple):
     """
 
     address: int
-    memory: tuple[Memory, Memory]
+    memory: tuple[MemoryBlock, MemoryBlock]
 
 
 def run_hull(
@@ -337,9 +337,9 @@ def run_hull(
         is_upper: Whether it is an upper hull.
     """
     library, dim = core(), given.dim
-    memory = Memory(library.hm_hull_size(byref(given)), is_cleared=False)
+    memory = MemoryBlock(library.hm_hull_size(byref(given)), is_cleared=False)
     room = _FIRST_ROOM * given.n + dim + 1
-    facets = Memory(library.hm_hull_facets_size(dim, room), is_cleared=False)
+    facets = MemoryBlock(library.hm_hull_facets_size(dim, room), is_cleared=False)
     begin = memory.address, byref(given), is_upper
     if not library.hm_hull_begin(*begin, None, facets.address, room):
         start = _independent(exact())
@@ -351,7 +351,7 @@ def run_hull(
             if room > max(_MOST_FACETS, _MOST_PER_POINT * given.n):
                 return None
             room *= 2
-            larger = Memory(library.hm_hull_facets_size(dim, room), is_cleared=False)
+            larger = MemoryBlock(library.hm_hull_facets_size(dim, room), is_cleared=False)
             library.hm_hull_move(memory.address, dim, larger.address, room)
             facets = larger
     return CoreHull(memory.address, (memory, facets))

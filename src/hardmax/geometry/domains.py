@@ -12,8 +12,8 @@ from typing import Protocol
 import numpy as np
 from flint import fmpz_mat
 
-from hardmax._ground.arguments import Sizes, integer, owned
-from hardmax._ground.display import html_card, short_repr, summary
+from hardmax._ground.arguments import Sizes, integer, read_only_copy
+from hardmax._ground.display import html_card, short_repr, summarize
 from hardmax.errors import ArgumentError, DtypeError
 from hardmax.exact.dyadic import ScaledIntegers, scaled_integers, scaled_rows
 from hardmax.typing import BoolArray, FloatArray, WideArray
@@ -75,8 +75,8 @@ class Box:
                 f"`low` must be below `high` in every coordinate; "
                 f"got low[{k}] = {low[k]} and high[{k}] = {high[k]}."
             )
-        object.__setattr__(self, "low", owned(low))
-        object.__setattr__(self, "high", owned(high))
+        object.__setattr__(self, "low", read_only_copy(low))
+        object.__setattr__(self, "high", read_only_copy(high))
 
     @property
     def dim(self) -> int:
@@ -188,7 +188,7 @@ class Slice:
 
     def __repr__(self) -> str:
         where = f"{self.dim} dimension{'s' * (self.dim != 1)} of R^{self.ambient_dim}"
-        return f"Slice({where}, {summary(self.box)})"
+        return f"Slice({where}, {summarize(self.box)})"
 
     def __post_init__(self) -> None:
         sizes = Sizes()
@@ -210,8 +210,8 @@ class Slice:
                 f"`box` must have dimension {len(directions)}, the number of directions; "
                 f"got dimension {space}."
             )
-        object.__setattr__(self, "origin", owned(origin))
-        object.__setattr__(self, "directions", owned(directions))
+        object.__setattr__(self, "origin", read_only_copy(origin))
+        object.__setattr__(self, "directions", read_only_copy(directions))
         object.__setattr__(self, "box", inner)
 
     @property
@@ -270,8 +270,8 @@ class Segment:
         end = sizes.floats("end", self.end, ("ambient_dim",))
         if np.array_equal(start, end):
             raise ArgumentError(f"`end` must differ from `start`; got {end.tolist()} twice.")
-        object.__setattr__(self, "start", owned(start))
-        object.__setattr__(self, "end", owned(end))
+        object.__setattr__(self, "start", read_only_copy(start))
+        object.__setattr__(self, "end", read_only_copy(end))
 
     @property
     def dim(self) -> int:
@@ -399,8 +399,8 @@ def _read_direction(domain: _Directed) -> None:
     direction = sizes.floats("direction", domain.direction, ("ambient_dim",))
     if not direction.any():
         raise ArgumentError("`direction` must not be zero; got zeros only.")
-    object.__setattr__(domain, "origin", owned(origin))
-    object.__setattr__(domain, "direction", owned(direction))
+    object.__setattr__(domain, "origin", read_only_copy(origin))
+    object.__setattr__(domain, "direction", read_only_copy(direction))
 
 
 def _require_independent(name: str, vectors: FloatArray) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from hardmax._ground.arguments import Sizes, owned
+from hardmax._ground.arguments import Sizes, read_only_copy
 from hardmax._ground.display import html_card
 from hardmax.errors import DtypeError, EmptyInputError
 from hardmax.exact.decisions import Decisions, Stage
@@ -143,8 +143,8 @@ def minkowski_vertices(
     return MinkowskiVertices(
         tuple(sets),
         choices,
-        owned(points),
-        owned(directions),
+        read_only_copy(points),
+        read_only_copy(directions),
         winners.decisions,
         winners,
     )
@@ -162,7 +162,7 @@ def read_point_sets(point_sets: Any) -> list[FloatArray]:
         raise EmptyInputError("`point_sets` must hold at least one point set; got none.")
     sizes = Sizes()
     return [
-        owned(sizes.floats(f"point_sets[{h}]", points, (f"n_points_{h}", "dim")))
+        read_only_copy(sizes.floats(f"point_sets[{h}]", points, (f"n_points_{h}", "dim")))
         for h, points in enumerate(listed)
     ]
 

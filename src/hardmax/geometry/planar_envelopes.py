@@ -14,7 +14,7 @@ from functools import cached_property
 import numpy as np
 
 from hardmax._core.library import core
-from hardmax._core.memory import Memory, address
+from hardmax._core.memory import MemoryBlock, address
 from hardmax.exact.integer_vectors import Vector, primitive
 from hardmax.geometry.convex_hulls import float_points, lifted_rows, meeting_points, run_hull
 from hardmax.geometry.descriptions import round_points
@@ -117,7 +117,7 @@ def planar_envelope(rows: WideArray, floats: FloatArray | None = None) -> Planar
     neighbours, corners = np.empty(6 * n, np.int32), np.empty(6 * n, np.int32)
     triples = np.empty((2 * n, 3), np.int32)
     found = _CoreCells(*map(address, (sites, starts, neighbours, corners, triples)))
-    memory = Memory(library.hm_envelope_size(hull.address), is_cleared=False)
+    memory = MemoryBlock(library.hm_envelope_size(hull.address), is_cleared=False)
     library.hm_envelope_read(memory.address, hull.address, byref(found))
     sites, ties = sites[: found.n_sites], triples[: found.n_vertices].astype(np.int64)
     if floats is None:

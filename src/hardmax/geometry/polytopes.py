@@ -11,7 +11,7 @@ from functools import cached_property
 import numpy as np
 
 from hardmax._ground.arguments import Sizes
-from hardmax._ground.display import card, html_card, short_repr
+from hardmax._ground.display import format_card, html_card, short_repr
 from hardmax.errors import ArgumentError, DtypeError, EmptyInputError, ShapeMismatchError
 from hardmax.exact.dyadic import nearest_float, scaled_integers
 from hardmax.exact.integer_vectors import Vector, primitive, rounded_directions, wide_rows
@@ -147,7 +147,7 @@ class Polytope:
 
     def _repr_html_(self) -> str:
         A, b = self.inequalities
-        return card(repr(self), {"A": A, "b": b, "vertices": self.__dict__.get("vertices")})
+        return format_card(repr(self), {"A": A, "b": b, "vertices": self.__dict__.get("vertices")})
 
     @property
     def ambient_dim(self) -> int:

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from hardmax._ground.arguments import Sizes, owned
+from hardmax._ground.arguments import Sizes, read_only_copy
 from hardmax._ground.display import html_card, short_repr
 from hardmax.errors import DtypeError, EmptyInputError, ShapeMismatchError
 from hardmax.exact.decisions import Decisions, Stage
@@ -134,7 +134,7 @@ def common_refinement(
     choices = winners.choices.copy()
     choices.setflags(write=False)
     return CommonRefinement(
-        tuple(forms), choices, owned(witnesses), winners.decisions, exact, winners
+        tuple(forms), choices, read_only_copy(witnesses), winners.decisions, exact, winners
     )
 
 

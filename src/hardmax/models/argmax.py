@@ -16,10 +16,10 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from flint import fmpz, fmpz_mat
 
-from hardmax._ground.arguments import KeptArrays, Sizes, integer, owned
+from hardmax._ground.arguments import ArrayGroup, Sizes, integer, read_only_copy
 from hardmax._ground.deadlines import check_time
 from hardmax._ground.display import html_card, short_repr
-from hardmax._ground.pickling import WithoutCaches, quickly_cached
+from hardmax._ground.pickling import DropsCachesOnPickle, cached_attribute
 from hardmax.errors import ArgumentError
 from hardmax.exact.dyadic import integer_matrix, scaled_integers
 from hardmax.models._arithmetic.enclosures import EnclosedMap
@@ -32,11 +32,11 @@ _MOST_AT_ONCE = 1 << 19
 """How many weights become integers between two looks at the clock: about half a second."""
 
 
-_AFFINE_MAP = KeptArrays(("weight", ("dim_in", "dim_out")), ("bias", ("dim_out",)))
+_AFFINE_MAP = ArrayGroup(("weight", ("dim_in", "dim_out")), ("bias", ("dim_out",)))
 
 
 @dataclass(frozen=True, eq=False)
-class AffineMap(WithoutCaches):
+class AffineMap(DropsCachesOnPickle):
     r"""The map $x \mapsto x W + b$ on row vectors.
 
     Attributes:
@@ -76,7 +76,7 @@ class AffineMap(WithoutCaches):
         """
         return _identity(dim)
 
-    @quickly_cached
+    @cached_attribute
     def is_identity(self) -> bool:
         """Whether the map is the identity."""
         n, dim_out = self.weight.shape
@@ -137,7 +137,7 @@ class AffineMap(WithoutCaches):
                     kept[i] = part
             yield part
 
-    @quickly_cached
+    @cached_attribute
     def _kept_parts(self) -> dict[int, tuple[fmpz_mat, int]]:
         """Those of `_exact_parts` that were made before, by their first row."""
         return {}
@@ -177,7 +177,7 @@ def _identity(dim: int) -> AffineMap:
 
 
 @dataclass(frozen=True, eq=False)
-class FormBlock(WithoutCaches):
+class FormBlock(DropsCachesOnPickle):
     """Forms of a layer that read the same entries of the query.
 
     Attributes:
@@ -236,7 +236,7 @@ class ExactContributions(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class ArgmaxLayer(WithoutCaches):
+class ArgmaxLayer(DropsCachesOnPickle):
     r"""One layer $z \mapsto [z +]\; y(z W_q + b_q)\, W_y + b_y$.
 
     With $q = z W_q + b_q \in \mathbb{R}^p$, group $g$ owns the forms
@@ -321,7 +321,7 @@ class ArgmaxLayer(WithoutCaches):
                 f"{self.dim_in} in and {self.dim_out} out."
             )
         for name, array in read.items():
-            object.__setattr__(self, name, owned(array))
+            object.__setattr__(self, name, read_only_copy(array))
         given = {"starts": starts, "slots": slots}
         if self.reads is not None:
             given["reads"] = sizes.ints("reads", self.reads, ("n_groups", "n_read"))
@@ -384,7 +384,7 @@ class ArgmaxLayer(WithoutCaches):
             place = self.reads[self.group_of, place]
         return np.where(nonzero.any(axis=1), place, -1)
 
-    @quickly_cached
+    @cached_attribute
     def is_relu(self) -> bool:
         """Whether group `i` is the ReLU of entry `i` of the query and writes to column `i`."""
         p = self.query.dim_out
@@ -542,7 +542,7 @@ class Place(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class ArgmaxNetwork(WithoutCaches):
+class ArgmaxNetwork(DropsCachesOnPickle):
     """A sequence of layers between two affine maps: the form of a model that the engines use.
 
     A signature lists, for all groups of all layers in order, the winner's index within its group.
@@ -600,7 +600,7 @@ class ArgmaxNetwork(WithoutCaches):
         """The dimension of the output."""
         return self.readout.dim_out
 
-    @quickly_cached
+    @cached_attribute
     def n_groups(self) -> int:
         """The length of a signature."""
         return sum(layer.n_groups for layer in self.layers)
@@ -666,12 +666,12 @@ class ArgmaxNetwork(WithoutCaches):
             f"`name` must be the name of a wall of this network ({known}{more}); got {name!r:.60}."
         )
 
-    @quickly_cached
+    @cached_attribute
     def n_weights(self) -> int:
         """The total number of entries in the matrices of all layers."""
         return sum(layer.query.weight.size + layer.output.weight.size for layer in self.layers)
 
-    @quickly_cached
+    @cached_attribute
     def kept(self) -> dict[str, Any]:
         """A cache, by name, of data derived from the network; it lives as long as the network."""
         return {}

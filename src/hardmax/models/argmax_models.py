@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
-from hardmax._ground.pickling import quickly_cached
+from hardmax._ground.pickling import cached_attribute
 from hardmax.models.argmax import ArgmaxNetwork
 from hardmax.models.evaluation import affine_map, forward, signature, soft
 from hardmax.typing import ArrayLike, FloatArray, IntArray
@@ -16,7 +16,7 @@ class ArgmaxModel(ABC):
     the batch, or none for a single point.
     """
 
-    @quickly_cached
+    @cached_attribute
     def network(self) -> ArgmaxNetwork:
         """The model as argmax layers, the form that every engine uses."""
         return self._build_network()

@@ -6,8 +6,16 @@ from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
-from hardmax._ground.arguments import KeptArrays, Sizes, choice, integer, number, owned, zeros
-from hardmax._ground.display import card, public_fields
+from hardmax._ground.arguments import (
+    ArrayGroup,
+    Sizes,
+    choice,
+    integer,
+    number,
+    read_only_copy,
+    read_only_zeros,
+)
+from hardmax._ground.display import format_card, public_fields
 from hardmax.errors import ArgumentError, EmptyInputError, NonFiniteError
 from hardmax.exact.dyadic import scaled_integers
 from hardmax.exact.forms import AffineForms
@@ -33,7 +41,7 @@ _ARRAYS = (
     ("output_weight", ("d_v", "out_dim")),
 )
 _NAMES = (*(name for name, _ in _ARRAYS), "query_bias")
-_HEAD, _HEAD_WITH_BIAS = KeptArrays(*_ARRAYS), KeptArrays(*_ARRAYS, ("query_bias", ("d_k",)))
+_HEAD, _HEAD_WITH_BIAS = ArrayGroup(*_ARRAYS), ArrayGroup(*_ARRAYS, ("query_bias", ("d_k",)))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -102,7 +110,7 @@ class AttentionHead:
             picture = diagram_picture(self.diagram)
         elif self.query_weight.shape[0] == 2:
             picture = diagram_picture(self.pulled_back_diagram)
-        return card(repr(self), public_fields(self), picture)
+        return format_card(repr(self), public_fields(self), picture)
 
     def __post_init__(self) -> None:
         given = self.query_weight, self.keys, self.values, self.output_weight
@@ -114,7 +122,7 @@ class AttentionHead:
         if self.logit_bias is not None:
             sizes = Sizes()
             sizes.bind("keys", self.keys.shape, ("n_keys", "d_k"))
-            self.__dict__["logit_bias"] = owned(read_logit_bias(self.logit_bias, sizes))
+            self.__dict__["logit_bias"] = read_only_copy(read_logit_bias(self.logit_bias, sizes))
 
     def __repr__(self) -> str:
         n_masked = self.n_keys - len(self.unmasked)
@@ -164,12 +172,16 @@ class AttentionHead:
     @property
     def unmasked_bias(self) -> FloatArray:
         """The biases of the unmasked keys, shape `(n_unmasked,)`; zeros if there are no biases."""
-        return zeros(self.n_keys) if self.logit_bias is None else self.logit_bias[self.unmasked]
+        return (
+            read_only_zeros(self.n_keys)
+            if self.logit_bias is None
+            else self.logit_bias[self.unmasked]
+        )
 
     @property
     def query_offsets(self) -> FloatArray:
         """The query bias $b_Q$, shape `(d_k,)`; zeros if there is none."""
-        return zeros(self.head_dim) if self.query_bias is None else self.query_bias
+        return read_only_zeros(self.head_dim) if self.query_bias is None else self.query_bias
 
     @property
     def unmasked_values(self) -> FloatArray:

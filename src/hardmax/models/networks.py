@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from hardmax._ground.arguments import KeptArrays, Sizes, owned
-from hardmax._ground.display import html_card, spell_widths
+from hardmax._ground.arguments import ArrayGroup, Sizes, read_only_copy
+from hardmax._ground.display import format_widths, html_card
 from hardmax.errors import DtypeError, EmptyInputError, ShapeMismatchError
 from hardmax.models.argmax import AffineMap, ArgmaxLayer, ArgmaxNetwork
 from hardmax.models.argmax_models import ArgmaxModel
@@ -54,7 +54,7 @@ class ReluNetwork(ArgmaxModel):
         self.__dict__.update(weights=tuple(kept[::2]), biases=tuple(kept[1::2]))
 
     def __repr__(self) -> str:
-        hidden = spell_widths(self.widths)
+        hidden = format_widths(self.widths)
         return f"ReluNetwork({self.weights[0].shape[0]} -> {hidden} -> {self.dim_out})"
 
     @property
@@ -75,12 +75,12 @@ class ReluNetwork(ArgmaxModel):
 
 
 @lru_cache(maxsize=64)
-def _chain(n: int) -> KeptArrays:
+def _chain(n: int) -> ArrayGroup:
     """Specify the weights and biases of `n` consecutive affine maps."""
     arrays: list[tuple[str, tuple[str, ...]]] = []
     for i in range(n):
         arrays += (f"weights[{i}]", (f"n_{i}", f"n_{i + 1}")), (f"biases[{i}]", (f"n_{i + 1}",))
-    return KeptArrays(*arrays)
+    return ArrayGroup(*arrays)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -139,7 +139,7 @@ class MaxoutNetwork(ArgmaxModel):
     def __repr__(self) -> str:
         ranks = [rank for layer in self.ranks for rank in layer]
         spread = f", ranks {min(ranks)} to {max(ranks)}" if ranks else ""
-        hidden = spell_widths([len(layer) for layer in self.ranks])
+        hidden = format_widths([len(layer) for layer in self.ranks])
         return f"MaxoutNetwork({self.dim_in} -> {hidden} -> {self.dim_out}{spread})"
 
     @property
@@ -216,12 +216,14 @@ def read_affine(
 ) -> AffineMap:
     """Read a matrix `(n_in, n_out)` and a bias `(n_out,)` or None."""
     matrix = sizes.floats(weight_name, weight, ("n_in", "n_out"))
-    return AffineMap.trusted(owned(matrix), _read_offsets(bias_name, bias, "n_out", sizes))
+    return AffineMap.trusted(read_only_copy(matrix), _read_offsets(bias_name, bias, "n_out", sizes))
 
 
 def _read_offsets(name: str, value: Any, axis: str, sizes: Sizes) -> FloatArray:
     """Read a vector of known length and copy it if needed; None means zero."""
-    return owned(np.zeros(sizes[axis]) if value is None else sizes.floats(name, value, (axis,)))
+    return read_only_copy(
+        np.zeros(sizes[axis]) if value is None else sizes.floats(name, value, (axis,))
+    )
 
 
 def sequence(name: str, value: Any, *, nonempty: bool = True) -> list[Any]:
@@ -255,7 +257,7 @@ def _read_units(
     known = Sizes(n_in=sizes["n_in"]) if index else Sizes()
     read = []
     for i, (unit, offset) in enumerate(zip(units, biases, strict=True)):
-        weight = owned(known.floats(f"{name}[{i}]", unit, (f"rank_{i}", "n_in")))
+        weight = read_only_copy(known.floats(f"{name}[{i}]", unit, (f"rank_{i}", "n_in")))
         read.append((weight, _read_offsets(f"biases[{index}][{i}]", offset, f"rank_{i}", known)))
     return read
 

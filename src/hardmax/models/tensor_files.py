@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from hardmax._ground.deadlines import check_time
-from hardmax._ground.files import check_ending, replacing
+from hardmax._ground.files import atomic_write, check_ending
 from hardmax._ground.json_text import parse_json
 from hardmax._ground.records import fingerprint
 from hardmax._ground.size_limits import MOST_AXES, check_tensor_count
@@ -49,7 +49,7 @@ def write_tensor_file(
     if Path(path).suffix:
         check_ending(path, (".safetensors",))
     content = tensor_bytes(header, tensors)
-    with replacing(path) as stream:
+    with atomic_write(path) as stream:
         stream.write(content)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from hardmax._ground.arguments import KeptArrays, Sizes, bytes_of, zeros
+from hardmax._ground.arguments import ArrayGroup, Sizes, join_bytes, read_only_zeros
 from hardmax._ground.display import html_card
 from hardmax.errors import ArgumentError, DtypeError, EmptyInputError
 from hardmax.models.argmax import AffineMap, ArgmaxLayer, ArgmaxNetwork
@@ -19,7 +19,7 @@ from hardmax.models.layer_words import HEADS, block_words
 from hardmax.models.networks import read_affine, relu_layer, sequence
 from hardmax.typing import ArrayLike, FloatArray
 
-_FEED_FORWARD = KeptArrays(
+_FEED_FORWARD = ArrayGroup(
     ("w_in", ("dim", "d_ff")),
     ("b_in", ("d_ff",)),
     ("w_out", ("d_ff", "out_dim")),
@@ -321,7 +321,7 @@ def attention_layer(heads: Sequence[AttentionHead], *, residual: bool) -> Argmax
         slopes=_concatenate(keys),
         offsets=_concatenate([h.unmasked_bias for h in heads]) if is_biased else layout["gains"],
         values=_concatenate(values),
-        output=AffineMap.trusted(_concatenate(outputs), zeros(outputs[0].shape[1])),
+        output=AffineMap.trusted(_concatenate(outputs), read_only_zeros(outputs[0].shape[1])),
         residual=residual,
         kind=HEADS,
     )
@@ -356,7 +356,7 @@ def _pad_columns(rows: FloatArray, width: int) -> FloatArray:
 def _concatenate(arrays: list[FloatArray]) -> FloatArray:
     """Concatenate the rows of arrays, read-only; much faster than numpy for small arrays."""
     shape = sum(map(len, arrays)), *arrays[0].shape[1:]
-    return np.ndarray(shape, np.float64, bytes_of(arrays, b""))
+    return np.ndarray(shape, np.float64, join_bytes(arrays, b""))
 
 
 def _read_map(name: str, value: Any, width: int) -> AffineMap:

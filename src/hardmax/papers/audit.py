@@ -7,8 +7,8 @@ from dataclasses import astuple, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from hardmax._ground.display import card
-from hardmax._ground.files import make_folder, replacing, write_text
+from hardmax._ground.display import format_card
+from hardmax._ground.files import atomic_write, make_folder, write_text
 from hardmax._ground.progress import track
 from hardmax._ground.records import Record, code_fingerprint, file_digest, library_versions
 from hardmax.errors import RecordFormatError
@@ -43,7 +43,7 @@ class Result:
     def _repr_html_(self) -> str:
         row = self.row
         names = ("where", "statement", "verdict", "explanation", "corrected")
-        return card(f"Claim {self.claim.id}", {name: row[name] or None for name in names})
+        return format_card(f"Claim {self.claim.id}", {name: row[name] or None for name in names})
 
     @property
     def row(self) -> dict[str, Any]:
@@ -236,7 +236,7 @@ def _draw(result: Result, out: Path) -> Path | None:
     path = out / f"{result.claim.id}.svg"
     with off_screen():
         figure = result.finding.figure()
-        with replacing(path) as stream:
+        with atomic_write(path) as stream:
             figure.savefig(stream, format="svg", metadata={"Date": None})
     return path
 

@@ -19,7 +19,7 @@ from enum import StrEnum
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
-from hardmax._ground.display import card, cut, html_card, short_repr
+from hardmax._ground.display import format_card, html_card, short_repr, shorten
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -128,7 +128,7 @@ class Finding:
 
     def __repr__(self) -> str:
         n = len(self.trials)
-        words = cut(self.explanation, 100)
+        words = shorten(self.explanation, 100)
         return f"Finding({self.verdict.value}, {n} trial{'s' * (n != 1)}: {words})"
 
     def _repr_html_(self) -> str:
@@ -137,7 +137,7 @@ class Finding:
             "instead": self.corrected or None,
             "trials": [f"{trial.instance}: {_word(trial)}" for trial in self.trials],
         }
-        return card(self.verdict.value, rows)
+        return format_card(self.verdict.value, rows)
 
     @property
     def verdict(self) -> ClaimVerdict:
@@ -188,11 +188,13 @@ class Claim(Generic[Content]):
     unmoved: Mapping[str, str] = field(default_factory=dict)
 
     def __repr__(self) -> str:
-        return f"Claim({self.id}, {self.source}, {cut(self.where)}: {cut(self.statement, 80)})"
+        return (
+            f"Claim({self.id}, {self.source}, {shorten(self.where)}: {shorten(self.statement, 80)})"
+        )
 
     def _repr_html_(self) -> str:
         rows = {"where": f"{self.where} ({self.source})", "kind": self.kind, "says": self.statement}
-        return card(f"Claim {self.id}", rows)
+        return format_card(f"Claim {self.id}", rows)
 
     def run(self) -> Finding:
         """Run the check on the claim as the paper states it."""

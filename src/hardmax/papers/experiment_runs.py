@@ -7,7 +7,7 @@ from io import StringIO
 from pathlib import Path
 from typing import Any
 
-from hardmax._ground.files import replacing, write_text
+from hardmax._ground.files import atomic_write, write_text
 from hardmax._ground.records import Record, code_fingerprint, file_digest, library_versions
 from hardmax.errors import ArgumentError, RecordFormatError
 from hardmax.papers.pages import LARGEST_DRAWING
@@ -138,7 +138,7 @@ def _save_figure(figure: Any, stem: Path, stacked: bool) -> list[Path]:
     figure.draw_without_rendering()
     figure.set_layout_engine("none")
     _save_drawing(figure, svg)
-    with replacing(png) as stream:
+    with atomic_write(png) as stream:
         figure.savefig(stream)
     figure.set_layout_engine(layout)
     if not (stacked and stack_panels(figure)):
@@ -147,7 +147,7 @@ def _save_figure(figure: Any, stem: Path, stacked: bool) -> list[Path]:
     if svg.stat().st_size <= LARGEST_DRAWING:
         _save_drawing(figure, narrow.with_suffix(".svg"))
         return [svg, png, narrow.with_suffix(".svg")]
-    with replacing(narrow.with_suffix(".png")) as stream:
+    with atomic_write(narrow.with_suffix(".png")) as stream:
         figure.savefig(stream, dpi=150)
     return [svg, png, narrow.with_suffix(".png")]
 

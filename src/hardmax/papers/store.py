@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from hardmax._ground.extras import load_extra
-from hardmax._ground.files import replacing
+from hardmax._ground.files import atomic_write
 from hardmax._ground.parquet_files import open_parquet, read_parquet
 from hardmax.errors import ArgumentError, MissingExtraError, RecordFormatError, SizeLimitError
 
@@ -50,13 +50,13 @@ def write_table(out: Path, name: str, rows: Sequence[Mapping[str, Any]]) -> Path
         pa, parquet = _library("pyarrow"), _library("pyarrow.parquet")
     except MissingExtraError:
         path, other = folder / f"{name}{_LINES}", folder / f"{name}{_PARQUET}"
-        with replacing(path) as stream:
+        with atomic_write(path) as stream:
             for row in zip(*columns.values(), strict=True):
                 line = json.dumps(dict(zip(columns, row, strict=True)), ensure_ascii=False)
                 stream.write(f"{line}\n".encode())
     else:
         path, other = folder / f"{name}{_PARQUET}", folder / f"{name}{_LINES}"
-        with replacing(path) as stream:
+        with atomic_write(path) as stream:
             parquet.write_table(pa.table(columns), stream, write_page_checksum=True)
     other.unlink(missing_ok=True)
     return path

@@ -21,9 +21,9 @@ import numpy as np
 from hardmax._ground.arguments import integer, number
 from hardmax._ground.display import html_card
 from hardmax._ground.files import write_text
-from hardmax._ground.interrupts import held_interrupts
+from hardmax._ground.interrupts import defer_interrupts
 from hardmax._ground.progress import track
-from hardmax._ground.workers import Workers, as_done, n_workers
+from hardmax._ground.workers import Workers, map_as_completed, n_workers
 from hardmax.errors import ArgumentError, FileError, Interrupted, RecordFormatError, TaskError
 from hardmax.geometry.domain_text import parse_domain
 from hardmax.papers.experiments.random_models import random_transformer
@@ -180,7 +180,7 @@ def sweep(
     count = n_workers(workers, executor)
     where = executor or ("processes" if count > 1 else None)
     failed: list[str] = []
-    done = as_done(partial(_row, max_seconds), missing, count, where)
+    done = map_as_completed(partial(_row, max_seconds), missing, count, where)
     if path is not None and not path.exists():
         write_text(path, _lines([_COLUMNS]))
     try:
@@ -188,7 +188,7 @@ def sweep(
             if isinstance(row, Exception):
                 failed.append(f"{point}: {type(row).__name__}: {row!s:.200}")
                 continue
-            with held_interrupts():
+            with defer_interrupts():
                 rows[point] = row
                 if path is not None:
                     _append(path, row)

@@ -6,7 +6,7 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any
 
-from hardmax._ground.files import replacing, write_text
+from hardmax._ground.files import atomic_write, write_text
 from hardmax.errors import ArgumentError
 from hardmax.geometry.domain_text import read_box
 from hardmax.geometry.domains import Box
@@ -123,7 +123,7 @@ def _write(figures: Iterable[Any], path: str | Path, seconds: float) -> Path:
         write_text(target, _page(frames, seconds))
         return target
     images = [Image.open(BytesIO(frame)).convert("RGB") for frame in frames]
-    with replacing(target) as out:
+    with atomic_write(target) as out:
         images[0].save(
             out,
             format="GIF",

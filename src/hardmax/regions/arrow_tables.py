@@ -17,7 +17,7 @@ import numpy as np
 
 from hardmax._ground.arguments import integer
 from hardmax._ground.extras import load_extra
-from hardmax._ground.files import check_ending, replacing
+from hardmax._ground.files import atomic_write, check_ending
 from hardmax._ground.json_text import parse_json
 from hardmax._ground.parquet_files import MOST_BYTES, open_parquet, read_parquet
 from hardmax._ground.records import fingerprint
@@ -227,7 +227,7 @@ def save_partition(partition: Partition, path: str | os.PathLike[str]) -> None:
     if ending == ".csv":
         return write_csv(partition, path)
     table = to_arrow(partition)
-    with replacing(path) as stream:
+    with atomic_write(path) as stream:
         _pyarrow("pyarrow.parquet").write_table(table, stream, write_page_checksum=True)
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from hardmax._ground.display import counted, html_card
+from hardmax._ground.display import html_card, pluralize
 from hardmax._ground.files import read_text, write_text
 from hardmax._ground.json_text import parse_json
 from hardmax._ground.records import fingerprint
@@ -90,7 +90,7 @@ class Certificate:
 
     def __repr__(self) -> str:
         dim = self.chart.shape[1] - 1
-        n_cells = counted(len(self.signatures), "cell")
+        n_cells = pluralize(len(self.signatures), "cell")
         return f"Certificate({n_cells}, dimension {dim}, by {self.kind})"
 
     @property

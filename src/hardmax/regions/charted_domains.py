@@ -10,7 +10,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from hardmax._ground.display import html_card, short_repr
-from hardmax._ground.pickling import WithoutCaches, quickly_cached
+from hardmax._ground.pickling import DropsCachesOnPickle, cached_attribute
 from hardmax.errors import ArgumentError, DtypeError
 from hardmax.exact.dyadic import nearest_floats
 from hardmax.exact.integer_vectors import Vector, primitive, wide_rows
@@ -26,7 +26,7 @@ from hardmax.typing import BoolArray, FloatArray, WideArray
 
 
 @dataclass(frozen=True, eq=False)
-class ChartedDomain(WithoutCaches):
+class ChartedDomain(DropsCachesOnPickle):
     r"""A domain with coordinates: the set $\{x(t) : \langle a, t\rangle \le b\}$.
 
     The affine map $t \mapsto x(t)$, called the chart, maps coordinates to inputs of the model. The
@@ -73,7 +73,7 @@ class ChartedDomain(WithoutCaches):
             forms = forms.compose(stage)
         return forms
 
-    @quickly_cached
+    @cached_attribute
     def kept(self) -> dict[str, Any]:
         """A cache for engines, by name. Its values must not refer back to the domain."""
         return {}

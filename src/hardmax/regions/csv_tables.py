@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from hardmax._ground.files import replacing
+from hardmax._ground.files import atomic_write
 from hardmax.errors import ArgumentError
 from hardmax.regions.partition import Partition
 
@@ -53,7 +53,7 @@ def write_csv(partition: Partition, path: str | os.PathLike[str]) -> None:
     # A stored partition is read shard by shard.
     parts = partition.shards() if hasattr(partition, "shards") else iter([partition])
     lines = chain([",".join(COLUMNS) + "\n"], *(_lines(part) for part in parts))
-    with replacing(path) as stream:
+    with atomic_write(path) as stream:
         for line in lines:
             stream.write(line.encode())
 

@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 from hardmax._ground.arguments import integer, number
 from hardmax._ground.deadlines import TimeIsUp, no_time_limit, time_limit
-from hardmax._ground.interrupts import interrupts_named
+from hardmax._ground.interrupts import restore_interrupts
 from hardmax._ground.workers import n_workers
 from hardmax.errors import ArgumentError, Interrupted
 from hardmax.geometry.domain_text import read_domain
@@ -270,7 +270,7 @@ def _searched(
         return Partition(network, where, cells, engine)
 
     try:
-        with interrupts_named:
+        with restore_interrupts:
             return packed(_search_of(engine)(network, where, **limits))
     except Interrupted as stop:
         partial = packed(stop.partial)

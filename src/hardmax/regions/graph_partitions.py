@@ -14,7 +14,7 @@ import numpy as np
 
 from hardmax._ground.arguments import integer
 from hardmax._ground.deadlines import TimeIsUp, no_time_limit
-from hardmax._ground.display import counted, html_card
+from hardmax._ground.display import html_card, pluralize
 from hardmax._ground.progress import Progress, track
 from hardmax.errors import ArgumentError, IncompleteError, Interrupted
 from hardmax.exact.rounding import TINY
@@ -66,8 +66,8 @@ class GraphPartition:
     def __repr__(self) -> str:
         dim = self.domain.dim
         return (
-            f"GraphPartition({counted(self.n_cells, 'cell')} in {counted(dim, 'dimension')}, "
-            f"{counted(self.n_pieces, 'piece')} of one class)"
+            f"GraphPartition({pluralize(self.n_cells, 'cell')} in {pluralize(dim, 'dimension')}, "
+            f"{pluralize(self.n_pieces, 'piece')} of one class)"
         )
 
     @property

@@ -18,7 +18,7 @@ import numpy as np
 
 from hardmax._ground.arguments import integer, number
 from hardmax._ground.display import html_card
-from hardmax._ground.pickling import WithoutCaches
+from hardmax._ground.pickling import DropsCachesOnPickle
 from hardmax._ground.progress import track
 from hardmax.exact.integer_vectors import Vector, primitive
 from hardmax.exact.rounding import RAISE, TINY, rounding_factor
@@ -36,7 +36,7 @@ _STORED_RADIUS = 2.0**-29
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class LevelSet(WithoutCaches):
+class LevelSet(DropsCachesOnPickle):
     """The pieces of a level set or of a decision boundary.
 
     Attributes:
@@ -241,7 +241,7 @@ def _points(partition: Partition) -> _Points | None:
     return _Points(starts, at, np.where(np.isfinite(rho), rho, np.inf), ways, way_rho, is_far)
 
 
-class _ExactPieces(WithoutCaches):
+class _ExactPieces(DropsCachesOnPickle):
     """The pieces of a level set, computed in integers."""
 
     def __init__(self, partition: Partition, reading: AffineMap) -> None:

@@ -12,14 +12,14 @@ import numpy as np
 from hardmax._ground.arguments import integer
 from hardmax._ground.display import (
     MOST_DRAWN,
-    card,
+    draw_svg,
+    format_card,
     html_card,
     short_repr,
-    svg_of_polygons,
 )
-from hardmax._ground.interrupts import interrupts_named
-from hardmax._ground.palette import cell_colours, hexadecimal, palette
-from hardmax._ground.pickling import WithoutCaches, quickly_cached
+from hardmax._ground.interrupts import restore_interrupts
+from hardmax._ground.palette import cell_colours, palette, to_hex
+from hardmax._ground.pickling import DropsCachesOnPickle, cached_attribute
 from hardmax.errors import ArgumentError, IncompleteError, Interrupted, RecordFormatError
 from hardmax.exact.decisions import Decisions
 from hardmax.exact.dyadic import nearest_floats, rationals
@@ -138,7 +138,7 @@ def partition_card(partition: "Partition") -> str:
         **{name.removeprefix("n_"): str(n) for name, n in known.items() if n is not None},
         "decisions": partition.decisions,
     }
-    return card(repr(partition), rows, _picture(partition))
+    return format_card(repr(partition), rows, _picture(partition))
 
 
 def _picture(partition: "Partition") -> str:
@@ -156,9 +156,9 @@ def _picture(partition: "Partition") -> str:
     if not np.isfinite(spans).all() or aspect.min() < 1.0 / _LONGEST_ASPECT:
         return ""
     n_groups = [layer.n_groups for layer in partition.network.layers]
-    fills = hexadecimal(cell_colours(cells.signatures, n_groups))
+    fills = to_hex(cell_colours(cells.signatures, n_groups))
     polygons = np.split(cells.vertices, cells.starts[1:-1])
-    return svg_of_polygons(polygons, fills, low, high, ink=palette()["light"]["ink"])
+    return draw_svg(polygons, fills, low, high, ink=palette()["light"]["ink"])
 
 
 Arguments = ParamSpec("Arguments")
@@ -173,7 +173,7 @@ def _kept_on_interrupt(
     @wraps(question)
     def asked(self: "Partition", /, *args: Arguments.args, **more: Arguments.kwargs) -> Answer:
         try:
-            with interrupts_named:
+            with restore_interrupts:
                 return question(self, *args, **more)
         except Interrupted:
             raise
@@ -186,7 +186,7 @@ def _kept_on_interrupt(
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Partition(WithoutCaches):
+class Partition(DropsCachesOnPickle):
     r"""The cells of a model on a domain, as `enumerate_regions` returns them.
 
     A cell is the open convex set of all points with one signature. All geometry is in the
@@ -430,7 +430,7 @@ class Partition(WithoutCaches):
         shared = sorted(end for end, count in counts.items() if count == 2)
         return np.array(shared, dtype=object)
 
-    @quickly_cached
+    @cached_attribute
     @_kept_on_interrupt
     def neighbours(self) -> Neighbours:
         """The pairs of cells that share a part of a wall, and the walls between them.

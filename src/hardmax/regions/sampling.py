@@ -19,8 +19,8 @@ import numpy as np
 
 from hardmax._core.library import core
 from hardmax._ground.arguments import Sizes, integer, number
-from hardmax._ground.display import card, public_fields
-from hardmax._ground.workers import in_order, n_workers
+from hardmax._ground.display import format_card, public_fields
+from hardmax._ground.workers import map_in_order, n_workers
 from hardmax.errors import ArgumentError, DtypeError
 from hardmax.models.model_arguments import read_model, read_network
 from hardmax.regions._location.points import PointNamer, between
@@ -80,7 +80,7 @@ class SampledCount:
             "lower_estimate": f"{self.lower_estimate:.5g}",
             "unseen_mass": f"{self.unseen_mass:.3g}, between {low:.3g} and {high:.3g}",
         }
-        return card(repr(self), rows)
+        return format_card(repr(self), rows)
 
     @property
     def lower_estimate(self) -> float:
@@ -197,7 +197,7 @@ def sample_regions(
     counts: dict[int, int] = {}
     n_inside = 0
     core()  # Load the core here, so that several threads do not load it at once.
-    for distinct, times in in_order(tally, chunks, n_threads):
+    for distinct, times in map_in_order(tally, chunks, n_threads):
         n_inside += int(times.sum())
         for name, count in zip(distinct.tolist(), times.tolist(), strict=True):
             counts[name] = counts.get(name, 0) + count

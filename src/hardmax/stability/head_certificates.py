@@ -18,7 +18,7 @@ from functools import cached_property
 import numpy as np
 from flint import arb, arb_mat, ctx, fmpz
 
-from hardmax._ground.arguments import Sizes, number, owned
+from hardmax._ground.arguments import Sizes, number, read_only_copy
 from hardmax._ground.display import html_card
 from hardmax.errors import DtypeError
 from hardmax.exact.ball_matrices import (
@@ -125,7 +125,7 @@ def certify_head(head: AttentionHead, x: ArrayLike, tau: float) -> HeadCertifica
         ]
     columns = np.array(found, dtype=np.float64).reshape(len(points), 7).T
     winners = head.unmasked[columns[0].astype(np.int64)]
-    return HeadCertificate(temperature, winners, *map(owned, columns[1:]))
+    return HeadCertificate(temperature, winners, *map(read_only_copy, columns[1:]))
 
 
 def certify_queries(

@@ -5,7 +5,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from hardmax._ground.arguments import owned
+from hardmax._ground.arguments import read_only_copy
 from hardmax._ground.display import html_card
 from hardmax.exact.dyadic import homogeneous_points, root_below, round_below
 from hardmax.geometry.domains import WholeSpace
@@ -96,7 +96,9 @@ def measure_margins(model: ModelLike, x: ArrayLike) -> Margins:
     scores[outside], distances[outside] = 0.0, 0.0
     for i in outside.tolist():
         walls[i] = ()
-    return Margins(signatures, inside, heads, owned(scores), owned(distances), tuple(walls))
+    return Margins(
+        signatures, inside, heads, read_only_copy(scores), read_only_copy(distances), tuple(walls)
+    )
 
 
 def _measure_cell(

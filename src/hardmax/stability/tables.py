@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hardmax._ground.arguments import integer, number
-from hardmax._ground.display import grid, html_card, short_repr
+from hardmax._ground.display import format_table, html_card, short_repr
 from hardmax.stability.claimed_bounds import (
     claimed_gradient_bound,
     claimed_hessian_bound,
@@ -125,7 +125,9 @@ class StabilityTable:
         rows = [["tau", *(f"{column.tau:.5g}" for column in self.columns)]]
         for field, title in QUANTITIES:
             rows.append([title, *(f"{getattr(column, field):.5g}" for column in self.columns)])
-        return grid(repr(self), ["bound on", *(column.name for column in self.columns)], rows)
+        return format_table(
+            repr(self), ["bound on", *(column.name for column in self.columns)], rows
+        )
 
     @property
     def remarks(self) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from hardmax._ground.extras import load_extra
-from hardmax._ground.files import make_folder, replacing, write_text
+from hardmax._ground.files import atomic_write, make_folder, write_text
 from hardmax.models.checkpoints.hardening import JointEffect
 from hardmax.papers.pages import data_table, page
 from hardmax.regions.partition import Partition
@@ -109,7 +109,7 @@ def write_survey(survey: HeadSurvey, out: Path, title: str = "") -> Path:
     except ImportError:
         (out / "heads.parquet").unlink(missing_ok=True)
     else:
-        with replacing(out / "heads.parquet") as stream:
+        with atomic_write(out / "heads.parquet") as stream:
             parquet.write_table(pa.Table.from_pylist(rows), stream)
     write_text(out / "heads.html", survey_page(survey, title or survey.model))
     return out / "heads.html"

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hardmax._ground.arguments import Sizes, floats_any_shape, integer, number, owned
-from hardmax._ground.display import LONGEST, card
+from hardmax._ground.arguments import Sizes, floats_any_shape, integer, number, read_only_copy
+from hardmax._ground.display import LONGEST, format_card
 from hardmax.errors import (
     ArgumentError,
     DtypeError,
@@ -246,8 +246,8 @@ class TropicalPolynomial:
         sizes = Sizes()
         slopes = sizes.floats("slopes", self.slopes, ("n_terms", "dim"))
         offsets = sizes.floats("offsets", self.offsets, ("n_terms",))
-        object.__setattr__(self, "slopes", owned(slopes))
-        object.__setattr__(self, "offsets", owned(offsets))
+        object.__setattr__(self, "slopes", read_only_copy(slopes))
+        object.__setattr__(self, "offsets", read_only_copy(offsets))
         object.__setattr__(self, "coefficients", scaled_integers(np.c_[slopes, offsets]))
 
     @classmethod
@@ -534,7 +534,7 @@ class TropicalPolynomial:
             "variables": str(self.dim),
             "coefficients": None if self.fits_float64 else "rounded for display",
         }
-        return card(str(self), rows)
+        return format_card(str(self), rows)
 
     def _repr_latex_(self) -> str:
         return f"${self.to_latex()}$"

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from hardmax._ground.arguments import Sizes, integer, number
-from hardmax._ground.display import card
+from hardmax._ground.display import format_card
 from hardmax.errors import DtypeError, EmptyInputError, ShapeMismatchError, SizeLimitError
 from hardmax.exact.dyadic import ScaledIntegers, nearest_floats, scaled_integers
 from hardmax.tropical.coefficients import align, reduce_twos, terms_key
@@ -414,7 +414,7 @@ class TropicalRationalMap:
 
     def _repr_html_(self) -> str:
         rows = {"channels": [str(p) for p in self.numerators], "denominator": str(self.denominator)}
-        return card(repr(self), rows)
+        return format_card(repr(self), rows)
 
     def _repr_latex_(self) -> str:
         return f"${self.to_latex()}$"

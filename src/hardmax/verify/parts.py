@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from hardmax._ground.progress import track
-from hardmax._ground.workers import Workers, in_order
+from hardmax._ground.workers import Workers, map_in_order
 from hardmax.models.argmax import ArgmaxNetwork
 from hardmax.regions.certificate_format import TILING, Certificate
 from hardmax.regions.certificate_parts import PartContext, PartEnds, part_contexts, part_ends
@@ -80,7 +80,7 @@ def check_parts(
     """
     executor = executor or ("processes" if workers > 1 else None)
     summaries: list[tuple[_Summary, Part]] = []
-    answers = in_order(partial(_summary, network), parts, workers, executor)
+    answers = map_in_order(partial(_summary, network), parts, workers, executor)
     refusals: list[str] = []
     # Read all parts before refusing one, because an unreadable file is an error in any case.
     for part, answer in zip(parts, track(answers, "parts read", len(parts)), strict=True):
@@ -102,7 +102,7 @@ def check_parts(
     tasks = zip((part for _, part in summaries), contexts, strict=True)
     n_cells = sum(one.n_cells for one in found)
     with track(iter(()), "cells checked", n_cells) as bar:
-        verdicts = in_order(partial(_refusal, network), tasks, workers, executor)
+        verdicts = map_in_order(partial(_refusal, network), tasks, workers, executor)
         for one, refusal in zip(found, verdicts, strict=True):
             if refusal is not None:
                 raise RefusedError(refusal)

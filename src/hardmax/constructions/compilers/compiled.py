@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from hardmax._ground.arguments import Sizes, owned
+from hardmax._ground.arguments import Sizes, read_only_copy
 from hardmax._ground.display import html_card
 from hardmax.constructions.compilers._bounds.certified_errors import LayerPlan, propagate
 from hardmax.constructions.compilers._bounds.float32_errors import Float32Rounding, float32_rounding
@@ -363,5 +363,5 @@ def build_compiled(
         )
     errors = Sizes().floats("errors", bounds.errors, ("dim_out",))
     return CompiledTransformer(
-        source, box, epsilon, bounds.plans, model, owned(errors), origins=origins
+        source, box, epsilon, bounds.plans, model, read_only_copy(errors), origins=origins
     )

@@ -8,7 +8,7 @@ the file; therefore this bound is the only number that the reader cannot compute
 
 import os
 
-from hardmax._ground.arguments import Sizes, owned
+from hardmax._ground.arguments import Sizes, read_only_copy
 from hardmax.constructions.compilers.compiled_files import (
     COMPILED_FORMAT,
     compiled_from_parts,
@@ -90,7 +90,7 @@ def load_function(path: str | os.PathLike[str]) -> CompiledFunction:
         rounding = Sizes(dim_out=source.dim_out).floats("rounding", given, ("dim_out",))
         if (rounding < 0.0).any():
             raise RecordFormatError("`rounding` must not be negative.")
-        form = MaxoutForm(source, owned(rounding), network.box, method, network.origins)
+        form = MaxoutForm(source, read_only_copy(rounding), network.box, method, network.origins)
         compiled = with_piece_rounding(network, form)
         if network.epsilon is not None and compiled.certified_error > network.epsilon:
             raise RecordFormatError(

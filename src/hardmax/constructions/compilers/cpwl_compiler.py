@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from hardmax._ground.arguments import choice, number, owned
+from hardmax._ground.arguments import choice, number, read_only_copy
 from hardmax._ground.display import html_card
 from hardmax.constructions.compilers._bounds.float32_errors import Float32Rounding
 from hardmax.constructions.compilers.compiled import CompiledTransformer, compile_network
@@ -85,7 +85,7 @@ class CompiledFunction(CompiledTransformer):
         """
         network = super().float32
         errors = (network.errors + self.form.rounding) * (1.0 + 2.0**-50)
-        return replace(network, errors=owned(errors))
+        return replace(network, errors=read_only_copy(errors))
 
     def errors_at(self, x: ArrayLike) -> FloatArray:
         """Bound the difference between transformer and function at given points.
@@ -237,7 +237,7 @@ def with_piece_rounding(compiled: CompiledTransformer, form: MaxoutForm) -> Comp
     """Return the compiled function: a compiled network whose errors include piece rounding."""
     values = {field.name: getattr(compiled, field.name) for field in fields(CompiledTransformer)}
     exact = exact_numbers(compiled.output_errors) + exact_numbers(form.rounding)
-    errors = values["output_errors"] = owned(round_up(exact.tolist()))
+    errors = values["output_errors"] = read_only_copy(round_up(exact.tolist()))
     if compiled.epsilon is not None:
         values["epsilon"] = max(compiled.epsilon, float(errors.max()))
     return CompiledFunction(**values, form=form)

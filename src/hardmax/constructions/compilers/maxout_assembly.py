@@ -15,7 +15,7 @@ from fractions import Fraction
 import numpy as np
 from flint import fmpq
 
-from hardmax._ground.arguments import owned
+from hardmax._ground.arguments import read_only_copy
 from hardmax._ground.display import html_card, short_repr
 from hardmax.constructions.compilers.token_origins import TokenOrigins, token_origins
 from hardmax.constructions.compilers.unit_origins import UnitOrigins
@@ -130,7 +130,7 @@ def assemble(
             [offsets for _, offsets, _ in stored],
             [points[rows] for points, rows in zip(places, kept, strict=True)],
         )
-    return MaxoutForm(network, owned(round_up(bound)), box, method, origins)
+    return MaxoutForm(network, read_only_copy(round_up(bound)), box, method, origins)
 
 
 def distinct(forms: WideArray) -> WideArray:

@@ -7,7 +7,7 @@ import numpy as np
 
 from hardmax._ground.arguments import choice
 from hardmax._ground.extras import load_extra
-from hardmax._ground.files import replacing
+from hardmax._ground.files import atomic_write
 from hardmax.errors import ArgumentError
 from hardmax.models.tokens.passes import HeadStack, head_stacks
 from hardmax.models.tokens.transformers import TokenTransformer
@@ -33,7 +33,7 @@ def write_onnx(model: TokenTransformer, path: str | os.PathLike[str], dtype: str
     choice("dtype", dtype, DTYPES)
     onnx = load_extra("onnx", extra="onnx", purpose="ONNX files")
     content = _Graph(onnx, dtype).build(model).SerializeToString()
-    with replacing(path) as stream:
+    with atomic_write(path) as stream:
         stream.write(content)
 
 

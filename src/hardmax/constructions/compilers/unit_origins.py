@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hardmax._ground.arguments import Sizes, owned
+from hardmax._ground.arguments import Sizes, read_only_copy
 from hardmax._ground.display import html_card, short_repr
 from hardmax.errors import ArgumentError
 from hardmax.typing import FloatArray, IntArray
@@ -65,4 +65,4 @@ def float32_points(points: FloatArray) -> FloatArray:
         raise ArgumentError(
             "`points` must be exactly representable in float32; at least one coordinate is not."
         )
-    return owned(read)
+    return read_only_copy(read)

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from hardmax._core.library import core
-from hardmax._core.memory import Memory, address
+from hardmax._core.memory import MemoryBlock, address
 from hardmax._ground.arguments import prepare_array
 from hardmax.typing import BoolArray, FloatArray, IntArray, SignArray
 
@@ -45,7 +45,7 @@ class CandidateSearch:
         self._data = prepare_array(points), prepare_array(rays)
         self.dim = points.shape[1]
         sizes = len(points), len(rays), self.dim
-        self._memory = Memory(core().hm_candidates_size(*sizes))
+        self._memory = MemoryBlock(core().hm_candidates_size(*sizes))
         known = prepare_array(is_vertex, np.uint8)
         core().hm_candidates_init(
             self._memory.address, *sizes, *map(address, self._data), address(known), quality
@@ -90,7 +90,7 @@ def hull_vertices(points: FloatArray) -> tuple[SignArray, IntArray]:
     points = prepare_array(points)
     n, dim = points.shape
     verdict, supports = np.empty(n, np.int8), np.empty((n, dim + 1), np.int64)
-    memory = Memory(core().hm_hull_vertices_size(n, dim))
+    memory = MemoryBlock(core().hm_hull_vertices_size(n, dim))
     core().hm_hull_vertices_init(memory.address, n, dim, address(points), address(verdict))
     for part in _parts(2 * n, points.size):
         core().hm_hull_vertices_decide(
@@ -126,7 +126,7 @@ def hull_edges(
     rows = prepare_array(rows)
     n, _, dim = rows.shape
     adjacent, claims = np.empty((n, n), np.int8), np.empty((most_claims, dim + 3), np.int64)
-    memory = Memory(core().hm_hull_edges_size(n, dim))
+    memory = MemoryBlock(core().hm_hull_edges_size(n, dim))
     n_edges = core().hm_hull_edges_init(
         memory.address, n, dim, *map(address, (rows, adjacent, claims)), most_claims, n_samples
     )

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from hardmax._core.library import core
-from hardmax._core.memory import Memory, address
+from hardmax._core.memory import MemoryBlock, address
 from hardmax._ground.arguments import prepare_array
 from hardmax.typing import FloatArray, IntArray
 
@@ -72,7 +72,7 @@ def nearest_point(
     support, weights = np.zeros(dim + 2, np.int64), np.zeros(dim + 2)
     support[: len(start)] = start
     found = np.zeros(dim) if point is None else np.array(point, dtype=np.float64)
-    memory, n_active = Memory(core().hm_nearest_size(dim)), c_int32()
+    memory, n_active = MemoryBlock(core().hm_nearest_size(dim)), c_int32()
     status = core().hm_nearest(
         memory.address, address(rows), n_rows, dim, len(start), quality, most_rounds,
         address(support), address(weights), address(found), byref(n_active),

@@ -12,7 +12,7 @@ from functools import cached_property
 import numpy as np
 
 from hardmax._core.library import core
-from hardmax._core.memory import Memory, address
+from hardmax._core.memory import MemoryBlock, address
 from hardmax._ground.arguments import prepare_array
 from hardmax.typing import BoolArray, FloatArray, IntArray, SignArray
 
@@ -109,7 +109,7 @@ class Fan:
             `FACET`, `NO_FACET` or `UNDECIDED` for each decision, shape `(n,)`.
         """
         verdict = np.empty(len(cells), np.int8)
-        memory = Memory(core().hm_joint_facets_size(self.address))
+        memory = MemoryBlock(core().hm_joint_facets_size(self.address))
         leaves, line = prepare_array(leaves, np.int64), prepare_array(line, np.int64)
         for start in range(0, len(cells), _QUESTIONS):
             part = slice(start, start + _QUESTIONS)

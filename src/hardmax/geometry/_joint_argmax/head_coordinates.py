@@ -13,7 +13,7 @@ from typing import Protocol
 import numpy as np
 
 from hardmax._core.library import core
-from hardmax._core.memory import Memory, address
+from hardmax._core.memory import MemoryBlock, address
 from hardmax._ground.arguments import prepare_array
 from hardmax.exact.dyadic import scaled_integers
 from hardmax.geometry._hulls.affine_coordinates import affine_coordinates
@@ -239,7 +239,7 @@ def prove_rank(rows: FloatArray) -> int:
     if not wanted:
         return 0
     square = prepare_array(scale_to_unit_size(rows[np.ix_(*np.array(picked).T)]))
-    memory = Memory(core().hm_invert_size(wanted))
+    memory = MemoryBlock(core().hm_invert_size(wanted))
     inverse, bounds = np.empty((wanted, wanted)), np.empty(2)
     arrays = address(square), wanted, address(inverse), address(bounds)
     return wanted if core().hm_invert(memory.address, *arrays) else -1

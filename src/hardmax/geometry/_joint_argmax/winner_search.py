@@ -5,7 +5,7 @@ from ctypes import Structure, addressof, c_int64, c_void_p
 import numpy as np
 
 from hardmax._core.library import core
-from hardmax._core.memory import Memory, address
+from hardmax._core.memory import MemoryBlock, address
 from hardmax._ground.progress import Progress
 from hardmax.exact.dyadic import scaled_integers
 from hardmax.exact.rounding import UNIT_ROUNDOFF
@@ -73,7 +73,7 @@ class WinnerSearch:
         self.dim = graphs.coordinates.rank
         fan, n_base = graphs.fan, graphs.base_rows.size
         self.found = _Found(int(np.diff(fan.first_vertex).max()), self.n_heads, self.dim)
-        self._memory = Memory(core().hm_joint_size(fan.address, n_base))
+        self._memory = MemoryBlock(core().hm_joint_size(fan.address, n_base))
         core().hm_joint_init(self._memory.address, fan.address, n_base)
         self._steps = max(16, _ENTRIES_AT_ONCE // max(fan.points.size, 1))
         self.leaves: list[IntArray] = []

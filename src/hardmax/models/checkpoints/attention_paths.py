@@ -24,8 +24,8 @@ from math import gcd, isqrt
 import numpy as np
 from flint import arb, ctx, fmpz_mat
 
-from hardmax._ground.arguments import Sizes, integer, owned
-from hardmax._ground.display import counted, html_card
+from hardmax._ground.arguments import Sizes, integer, read_only_copy
+from hardmax._ground.display import html_card, pluralize
 from hardmax.exact.dyadic import integer_matrix
 from hardmax.models.checkpoints.heads import refuse_query_norms
 from hardmax.models.checkpoints.weights import AttentionWeights, TransformerWeights, seen_keys
@@ -65,8 +65,8 @@ class AttentionPath:
     _repr_html_ = html_card
 
     def __repr__(self) -> str:
-        changes = counted(len(self.changes), "change")
-        return f"AttentionPath({counted(self.n_cells, 'cell')}, {changes} of keys)"
+        changes = pluralize(len(self.changes), "change")
+        return f"AttentionPath({pluralize(self.n_cells, 'cell')}, {changes} of keys)"
 
     @property
     def n_cells(self) -> int:
@@ -256,4 +256,4 @@ def _collected(found: list[tuple[Name, int, int, int, int]], first: IntArray) ->
     changes = np.array(rows, dtype=np.int64).reshape(len(rows), 5)
     changes.setflags(write=False)
     first.setflags(write=False)
-    return AttentionPath(owned(breakpoints), changes, first)
+    return AttentionPath(read_only_copy(breakpoints), changes, first)

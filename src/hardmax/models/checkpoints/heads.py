@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from hardmax._ground.arguments import KeptArrays, integer, number
+from hardmax._ground.arguments import ArrayGroup, integer, number
 from hardmax._ground.display import html_card, short_repr
 from hardmax.errors import ArgumentError, ShapeMismatchError
 from hardmax.models.checkpoints.forward import Activations, soft_rows
@@ -14,7 +14,7 @@ from hardmax.models.checkpoints.weights import AttentionWeights, TransformerWeig
 from hardmax.models.heads import AttentionHead
 from hardmax.typing import BoolArray, FloatArray
 
-_ARRAYS = KeptArrays(
+_ARRAYS = ArrayGroup(
     ("queries", ("n_heads", "n", "d_k")),
     ("keys", ("n_kv_heads", "n", "d_k")),
     ("values", ("n_kv_heads", "n", "d_v")),

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from flint import arb, arb_mat, ctx, fmpz
 
-from hardmax._ground.arguments import owned
+from hardmax._ground.arguments import read_only_copy
 from hardmax._ground.display import html_card, short_repr
 from hardmax.exact.ball_matrices import ball_matrix, mean_row, rows_of
 from hardmax.exact.directed_rounding import norm_bound, round_down, round_up
@@ -96,7 +96,9 @@ def certify_rows(
             # If the difference cancels all digits of the mean, the hull of the values bounds it.
             distances.append(min(bound, 1.0 if len(best) == 1 else 2.0))
     winners = np.array([best[0] for best in tied], dtype=np.int64)
-    return RowCertificates(winners, owned(np.array(masses)), owned(np.array(distances)))
+    return RowCertificates(
+        winners, read_only_copy(np.array(masses)), read_only_copy(np.array(distances))
+    )
 
 
 def _shares(row: list[fmpz], shown: list[int], top: fmpz, unit: arb) -> list[arb]:

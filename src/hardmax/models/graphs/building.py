@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from hardmax._ground.display import card
+from hardmax._ground.display import format_card
 from hardmax._ground.size_limits import SizeLimit
 from hardmax.errors import ArgumentError, ShapeMismatchError
 from hardmax.models.argmax import AffineMap
@@ -67,7 +67,7 @@ class GraphBuilder:
         return f"GraphBuilder({len(self._nodes)} nodes, {self._n_slots:,} slots)"
 
     def _repr_html_(self) -> str:
-        return card(repr(self), {"notes": self.notes})
+        return format_card(repr(self), {"notes": self.notes})
 
     def input(self, shape: Sequence[int]) -> Signal:
         """Add the input, with a shape without the batch axis, and return its signal."""

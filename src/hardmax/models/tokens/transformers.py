@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from hardmax._ground.arguments import Sizes, integer, owned
+from hardmax._ground.arguments import Sizes, integer, read_only_copy
 from hardmax._ground.display import html_card
 from hardmax.errors import ArgumentError, DtypeError, ShapeMismatchError
 from hardmax.geometry.domain_text import read_box
@@ -66,10 +66,10 @@ class TokenHead:
         }
         for name, shape in shapes.items():
             array = sizes.floats(name, getattr(self, name), shape)
-            object.__setattr__(self, name, owned(array))
+            object.__setattr__(self, name, read_only_copy(array))
         if self.query_bias is not None:
             bias = sizes.floats("query_bias", self.query_bias, ("d_k",))
-            object.__setattr__(self, "query_bias", owned(bias))
+            object.__setattr__(self, "query_bias", read_only_copy(bias))
 
     def __repr__(self) -> str:
         bias = "" if self.query_bias is None else ", query bias"
@@ -194,8 +194,8 @@ class TokenTransformer(ArgmaxModel):
         shape = ("dim_in", "n_tokens", "width")
         weight = sizes.floats("embedding_weight", self.embedding_weight, shape)
         bias = sizes.floats("embedding_bias", self.embedding_bias, ("n_tokens", "width"))
-        object.__setattr__(self, "embedding_weight", owned(weight))
-        object.__setattr__(self, "embedding_bias", owned(bias))
+        object.__setattr__(self, "embedding_weight", read_only_copy(weight))
+        object.__setattr__(self, "embedding_bias", read_only_copy(bias))
         blocks = sequence("blocks", self.blocks, nonempty=False)
         for i, block in enumerate(blocks):
             if not isinstance(block, TokenBlock):

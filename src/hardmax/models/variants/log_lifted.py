@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hardmax._ground.arguments import Sizes, number, owned
+from hardmax._ground.arguments import Sizes, number, read_only_copy
 from hardmax._ground.display import html_card, short_repr
 from hardmax.exact.dyadic import ScaledIntegers, scaled_integers
 from hardmax.models.heads import AttentionHead, read_logit_bias
@@ -78,9 +78,9 @@ class LogLiftedHead:
         values = sizes.floats("lifted_values", self.lifted_values, ("n_keys", "d_v"))
         if self.logit_bias is not None:
             bias = read_logit_bias(self.logit_bias, sizes)
-            object.__setattr__(self, "logit_bias", owned(bias))
-        object.__setattr__(self, "keys", owned(keys))
-        object.__setattr__(self, "lifted_values", owned(values))
+            object.__setattr__(self, "logit_bias", read_only_copy(bias))
+        object.__setattr__(self, "keys", read_only_copy(keys))
+        object.__setattr__(self, "lifted_values", read_only_copy(values))
 
     @classmethod
     def from_head(cls, head: AttentionHead, lifted_values: FloatArray) -> "LogLiftedHead":

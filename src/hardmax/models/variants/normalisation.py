@@ -20,7 +20,7 @@ from typing import Literal
 
 import numpy as np
 
-from hardmax._ground.arguments import Sizes, choice, integer, number, owned
+from hardmax._ground.arguments import Sizes, choice, integer, number, read_only_copy
 from hardmax._ground.display import html_card, short_repr
 from hardmax.errors import ArgumentError
 from hardmax.exact.dyadic import nearest_floats, rationals
@@ -61,9 +61,11 @@ class Normalisation:
     def __post_init__(self) -> None:
         choice("kind", self.kind, ("rms", "layer"))
         sizes = Sizes()
-        object.__setattr__(self, "gain", owned(sizes.floats("gain", self.gain, ("dim",))))
+        object.__setattr__(self, "gain", read_only_copy(sizes.floats("gain", self.gain, ("dim",))))
         if self.shift is not None:
-            object.__setattr__(self, "shift", owned(sizes.floats("shift", self.shift, ("dim",))))
+            object.__setattr__(
+                self, "shift", read_only_copy(sizes.floats("shift", self.shift, ("dim",)))
+            )
         object.__setattr__(self, "epsilon", number("epsilon", self.epsilon, at_least=0.0))
 
     @property

@@ -17,7 +17,7 @@ from functools import cached_property
 
 import numpy as np
 
-from hardmax._ground.arguments import Sizes, integer, number, owned
+from hardmax._ground.arguments import Sizes, integer, number, read_only_copy
 from hardmax._ground.display import html_card, short_repr
 from hardmax.errors import ArgumentError
 from hardmax.exact.dyadic import rationals
@@ -68,10 +68,10 @@ class OwnKeyRouting:
     def __post_init__(self) -> None:
         sizes = Sizes(dim=self.head.dim, d_k=self.head.head_dim)
         weight = sizes.floats("key_weight", self.key_weight, ("dim", "d_k"))
-        object.__setattr__(self, "key_weight", owned(weight))
+        object.__setattr__(self, "key_weight", read_only_copy(weight))
         if self.key_bias is not None:
             bias = sizes.floats("key_bias", self.key_bias, ("d_k",))
-            object.__setattr__(self, "key_bias", owned(bias))
+            object.__setattr__(self, "key_bias", read_only_copy(bias))
         object.__setattr__(self, "own_bias", number("own_bias", self.own_bias))
 
     @cached_property

@@ -34,7 +34,7 @@ from hardmax._core.memory import GrowingArray, address
 from hardmax._ground.arguments import prepare_array
 from hardmax._ground.deadlines import check_time, deadline_within, stop_flag
 from hardmax._ground.display import html_card, short_repr
-from hardmax._ground.interrupts import packed_when_done
+from hardmax._ground.interrupts import pack_when_done
 from hardmax.regions._graphs.cell_forms import CellForms
 from hardmax.regions._graphs.domain_sides import Point, Row, rounded_row
 from hardmax.typing import AnyArray, FloatArray, IntArray
@@ -473,7 +473,7 @@ def explore(
         parts = [found[key] for key in sorted(found)]
         return _assembled(parts or [searches[0].run(None, 0, go_on)], is_complete=is_complete)
 
-    return packed_when_done(work, pack)
+    return pack_when_done(work, pack)
 
 
 def nothing_found(dim: int, dim_out: int) -> Pieces:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hardmax._core.library import core
-from hardmax._core.memory import Memory, address, give_back, spare_block
+from hardmax._core.memory import MemoryBlock, address, borrow_block, release_block
 from hardmax.models._arithmetic.enclosures import Enclosed
 from hardmax.models.argmax import AffineMap
 from hardmax.regions._lines.line_intervals import CellRun, Points
@@ -54,7 +54,7 @@ def integer_cells(search: "LineSearch") -> Iterator[CellRun | int] | None:
     # The second stage of a segment has its ends as rows.
     stream = domain.stages[1].weight if are_ends else _forms(domain.chart)
     at, n_layers = layers.at(), len(layers.widths)
-    memory = spare_block(core().hm_line_integers_size(at, n_layers))
+    memory = borrow_block(core().hm_line_integers_size(at, n_layers))
     begin = core().hm_line_integers_begin
     arrays = address(stream), are_ends, address(outer)
     if not begin(memory.address, at, n_layers, *arrays):
@@ -78,7 +78,9 @@ def _ratios(search: "LineSearch") -> IntArray | None:
     return np.array(ratios)
 
 
-def _runs(search: "LineSearch", layers: PackedLayers, memory: Memory) -> Iterator[CellRun | int]:
+def _runs(
+    search: "LineSearch", layers: PackedLayers, memory: MemoryBlock
+) -> Iterator[CellRun | int]:
     """Ask the core for cells until there are no more."""
     n_units = int(layers.unit_starts[-1])
     most, later = _CELLS_AT_ONCE
@@ -104,4 +106,4 @@ def _runs(search: "LineSearch", layers: PackedLayers, memory: Memory) -> Iterato
             changes = groups[: record.n_changes], winners[: record.n_changes]
             yield CellRun(ends, SignatureWalk(signature, starts[some], *changes))
         most = later
-    give_back(memory)
+    release_block(memory)

@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 
 from hardmax._ground.deadlines import deadline_within
-from hardmax._ground.interrupts import held_interrupts, packed_when_done
-from hardmax._ground.pickling import WithoutCaches
+from hardmax._ground.interrupts import defer_interrupts, pack_when_done
+from hardmax._ground.pickling import DropsCachesOnPickle
 from hardmax._ground.progress import Progress, track
 from hardmax.errors import ArgumentError
 from hardmax.exact.integer_vectors import wide_rows
@@ -37,7 +37,7 @@ from hardmax.typing import AnyArray, FloatArray, IntArray, WideArray
 
 
 @dataclass(frozen=True, eq=False)
-class LineCells(WithoutCaches):
+class LineCells(DropsCachesOnPickle):
     """The cells along a line, from left to right.
 
     Attributes:
@@ -212,7 +212,7 @@ def explore(
 
     def work() -> bool:
         bar: Progress[int] = track(0, "cells")
-        with bar as progress, held_interrupts() as interrupt:
+        with bar as progress, defer_interrupts() as interrupt:
             for found in search.batches():
                 interrupt()
                 n_found = found if isinstance(found, int) else len(found)
@@ -227,4 +227,4 @@ def explore(
                     return False
         return True
 
-    return packed_when_done(work, collected.packed)
+    return pack_when_done(work, collected.packed)

@@ -9,8 +9,8 @@ from weakref import finalize
 
 import numpy as np
 
-from hardmax._core.library import accepted_size, core
-from hardmax._core.memory import Memory, give_back, spare_block
+from hardmax._core.library import check_size, core
+from hardmax._core.memory import MemoryBlock, borrow_block, release_block
 from hardmax._ground.deadlines import check_time
 from hardmax.models._arithmetic.normed_maps import spectral_bound
 from hardmax.models.argmax import AffineMap, ArgmaxNetwork
@@ -60,10 +60,10 @@ class PackedMaps:
             record.n_in, record.n_out = one.weight.shape
             self._kept.append(rows)
         sizes = addressof(records), len(maps), n_layers
-        memory = spare_block(accepted_size(core().hm_line_pack(*sizes, None)))
+        memory = borrow_block(check_size(core().hm_line_pack(*sizes, None)))
         core().hm_line_pack(*sizes, memory.address)
         self.records: Array[_MapRecord] = records
-        finalize(self, give_back, memory).atexit = False
+        finalize(self, release_block, memory).atexit = False
 
 
 def _tighten(record: _MapRecord, affine: AffineMap) -> None:
@@ -152,9 +152,9 @@ class PackedLayers:
             _tighten(records[i], self._maps[i])
         return records
 
-    def lent_memory(self) -> Memory:
+    def lent_memory(self) -> MemoryBlock:
         """Memory for a search, enough for a line with few pieces."""
-        return spare_block(self._n_bytes)
+        return borrow_block(self._n_bytes)
 
 
 def packed_layers(network: ArgmaxNetwork) -> PackedLayers:

@@ -54,7 +54,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from hardmax._core.library import core
-from hardmax._core.memory import Memory, address, give_back
+from hardmax._core.memory import MemoryBlock, address, release_block
 from hardmax._ground.arguments import prepare_array
 from hardmax.exact.rounding import RAISE, TINY, UNIT_ROUNDOFF
 from hardmax.models._arithmetic.enclosures import FLOOR, Enclosed
@@ -236,13 +236,15 @@ class RectifiedLine:
         memory = self.layers.lent_memory()
         reached = self._advance_in(memory, run, ends)
         while reached.status == _FULL:
-            memory = Memory(2 * memory.n_bytes, is_cleared=False)
+            memory = MemoryBlock(2 * memory.n_bytes, is_cleared=False)
             begins = reached.run.index == 0 and ends is not None
             reached = self._advance_in(memory, reached.run, ends if begins else None)
-        give_back(memory)
+        release_block(memory)
         return reached
 
-    def _advance_in(self, memory: Memory, run: _Run, ends: tuple[int, int] | None) -> "_Reached":
+    def _advance_in(
+        self, memory: MemoryBlock, run: _Run, ends: tuple[int, int] | None
+    ) -> "_Reached":
         """Go on as far as some memory suffices."""
         layers, starts = self.layers, self.layers.unit_starts
         states = np.empty(starts[-1] - starts[run.index], dtype=np.uint8)
@@ -270,13 +272,13 @@ class RectifiedLine:
         if index > run.index or ends is not None:
             width = 0 if index == self.n_layers else layers.widths[index]
             rows = (
-                memory.copied(record.values, (n, width)),
-                memory.copied(record.scales, (n, 3)),
-                memory.copied(record.etas, (n - 1, 2)),
-                memory.copied(record.places, (n, 3)),
-                memory.copied(record.names, (n, 3), np.int64),
+                memory.copy_array(record.values, (n, width)),
+                memory.copy_array(record.scales, (n, 3)),
+                memory.copy_array(record.etas, (n - 1, 2)),
+                memory.copy_array(record.places, (n, 3)),
+                memory.copy_array(record.names, (n, 3), np.int64),
             )
-        is_open = memory.copied(record.is_open, (n - 1,), np.bool_) if status == _OPEN else None
+        is_open = memory.copy_array(record.is_open, (n - 1,), np.bool_) if status == _OPEN else None
         is_precise = run.is_precise and index == run.index
         return _Reached(status, _Run(index, rows, prefix, run.outer, is_precise), n - 1, is_open)
 
@@ -362,16 +364,20 @@ class RectifiedLine:
         forms = names[:, 2]
         return self.layers.unit_starts[names[:, 0]] + (forms >> 1), forms & 1
 
-    def _found(self, memory: Memory, record: _RunRecord, run: _Run, prefix: AnyArray) -> CellRun:
+    def _found(
+        self, memory: MemoryBlock, record: _RunRecord, run: _Run, prefix: AnyArray
+    ) -> CellRun:
         """The cells that are left when there is no further layer."""
         n = record.n
-        where = Enclosed(memory.copied(record.where, (n,)), memory.copied(record.radii, (n,)))
-        names = memory.copied(record.names, (n, 3), np.int64)
+        where = Enclosed(
+            memory.copy_array(record.where, (n,)), memory.copy_array(record.radii, (n,))
+        )
+        names = memory.copy_array(record.names, (n, 3), np.int64)
         # One entry changes from each cell to the next.
         starts = np.arange(-1, n - 1)
         starts[0] = 0
-        groups = memory.copied(record.groups, (n - 2,), np.int64)
-        winners = memory.copied(record.winners, (n - 2,), np.uint8)
+        groups = memory.copy_array(record.groups, (n - 2,), np.int64)
+        winners = memory.copy_array(record.winners, (n - 2,), np.uint8)
         walk = SignatureWalk(prefix, starts, groups, winners)
         return CellRun(Points(where, names, run.exact_ends(n)), walk)
 

@@ -26,7 +26,7 @@ from typing import NamedTuple
 import numpy as np
 
 from hardmax._core.library import core
-from hardmax._core.memory import address, give_back, spare_block
+from hardmax._core.memory import address, borrow_block, release_block
 from hardmax._ground.arguments import prepare_array
 from hardmax.exact.rounding import TINY
 from hardmax.models._arithmetic.enclosures import Enclosed, mark_overflow
@@ -85,10 +85,10 @@ def composed_maps(network: ArgmaxNetwork, stream: FirstForms, walk: SignatureWal
     signature, winners = (prepare_array(w, np.uint8) for w in (walk.first, walk.winners))
     starts, groups = (prepare_array(w, np.int64) for w in (walk.starts, walk.groups))
     arrays = map(address, (signature, starts, groups, winners, *stream))
-    memory = spare_block(core().hm_line_maps_size(maps, n_layers, n_changes))
+    memory = borrow_block(core().hm_line_maps_size(maps, n_layers, n_changes))
     core().hm_line_maps_init(memory.address, maps, n_layers, n_cells, n_changes, *arrays)
     done = 0
     while done < n_cells:
         done = core().hm_line_maps_compose(memory.address, done, address(values), address(radii))
-    give_back(memory)
+    release_block(memory)
     return mark_overflow(values, radii)

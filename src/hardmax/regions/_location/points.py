@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from hardmax._core.library import accepted_size, core
-from hardmax._core.memory import Memory, address
+from hardmax._core.library import check_size, core
+from hardmax._core.memory import MemoryBlock, address
 from hardmax._ground.arguments import prepare_array
 from hardmax.models._arithmetic.point_winners import PointWinners, TieClassifier, find_point_winners
 from hardmax.models.argmax import ArgmaxNetwork
@@ -98,10 +98,10 @@ class CorePoints:
         )  # fmt: skip
         return distinct[:n_distinct], counts[:n_distinct], left[: n_left.value]
 
-    def _memory(self) -> Memory:
+    def _memory(self) -> MemoryBlock:
         """Return memory to find winners with; of its own for each call: threads may ask at once."""
         library, network = core(), self._packed.address
-        memory = Memory(accepted_size(library.hm_points_size(network, *self._given)))
+        memory = MemoryBlock(check_size(library.hm_points_size(network, *self._given)))
         library.hm_points_init(memory.address, network, *self._given, address(self._embedding))
         return memory
 

@@ -8,8 +8,8 @@ from ctypes import Structure, addressof, c_void_p
 
 import numpy as np
 
-from hardmax._core.library import accepted_size, core
-from hardmax._core.memory import Memory, address
+from hardmax._core.library import check_size, core
+from hardmax._core.memory import MemoryBlock, address
 from hardmax._ground.arguments import prepare_array
 from hardmax.models.argmax import ArgmaxNetwork
 from hardmax.regions._measures.measures import BALL, VOLUME, WITNESS, Answers
@@ -72,7 +72,7 @@ def measured(
     room = largest_row(starts)
     library = core()
     n_rows = len(where.rows)
-    memory = Memory(accepted_size(library.hm_measures_size(packed.address, n_rows, room)))
+    memory = MemoryBlock(check_size(library.hm_measures_size(packed.address, n_rows, room)))
     library.hm_measures_init(
         memory.address, packed.address, addressof(start), n_rows, room,
         len(edges), address(edges), address(borders),

@@ -8,8 +8,8 @@ from ctypes import Structure, addressof, c_void_p
 
 import numpy as np
 
-from hardmax._core.library import accepted_size, core
-from hardmax._core.memory import Memory, address
+from hardmax._core.library import check_size, core
+from hardmax._core.memory import MemoryBlock, address
 from hardmax.models.argmax import ArgmaxNetwork
 from hardmax.regions._measures.measures import BALL, VOLUME, WITNESS, Answers
 from hardmax.regions._neighbours.facets import FacetTable, passes_means
@@ -68,7 +68,7 @@ def measured(
     most = [largest_row(starts) for starts in (cells.facets.starts, cells.starts)]
     library = core()
     sizes = domain.dim, len(borders), *most
-    memory = Memory(accepted_size(library.hm_solids_size(packed.address, *sizes)))
+    memory = MemoryBlock(check_size(library.hm_solids_size(packed.address, *sizes)))
     at = memory.address
     library.hm_solids_init(
         at, packed.address, addressof(start), len(borders), *most, address(borders)

@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from hardmax._core.library import accepted_size, core
-from hardmax._core.memory import address, give_back, spare_block
+from hardmax._core.library import check_size, core
+from hardmax._core.memory import address, borrow_block, release_block
 from hardmax._ground.arguments import prepare_array
 from hardmax.models.argmax import ArgmaxLayer, ArgmaxNetwork
 from hardmax.regions._search.networks import core_network
@@ -235,13 +235,13 @@ class CoreFacets:
         start = self._stream.search_start(where.scale, is_bounded=True, stores=False)
         self._at = addressof(given)
         asked = self._at, core_network(network).address, addressof(start)
-        memory = spare_block()
+        memory = borrow_block()
         n_bytes = library.hm_facets_meet(*asked, memory.address, memory.n_bytes, _SLICE)
         if n_bytes > memory.n_bytes:
-            give_back(memory)
-            memory = spare_block(n_bytes)
+            release_block(memory)
+            memory = borrow_block(n_bytes)
             n_bytes = library.hm_facets_meet(*asked, memory.address, n_bytes, _SLICE)
-        accepted_size(n_bytes)
+        check_size(n_bytes)
         self._memory = memory
         self._more_pairs: IntArray | None = None
         self._meeting = meeting = _Meeting.from_address(memory.address)
@@ -293,7 +293,7 @@ class CoreFacets:
         return self._copied(given.forms, shape, np.float64)
 
     def _copied(self, at: int, shape: tuple[int, ...], kind: Any = np.int64) -> AnyArray:
-        copied: AnyArray = self._memory.copied(at, shape, kind)
+        copied: AnyArray = self._memory.copy_array(at, shape, kind)
         return copied
 
     def neighbours(self) -> tuple[IntArray, IntArray]:
@@ -343,7 +343,7 @@ class CoreFacets:
 
     def close(self) -> None:
         """Let all memory be used again: nothing is read any more."""
-        give_back(self._memory)
+        release_block(self._memory)
 
     def compare(self, chosen: IntArray) -> tuple[IntArray, IntArray]:
         """Compare facets of one split, those of `chosen`, whose forms have been composed.

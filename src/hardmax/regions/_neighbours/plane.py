@@ -22,8 +22,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from hardmax._core.library import accepted_size, core
-from hardmax._core.memory import address, give_back, spare_block
+from hardmax._core.library import check_size, core
+from hardmax._core.memory import address, borrow_block, release_block
 from hardmax._ground.arguments import prepare_array
 from hardmax.errors import RecordFormatError
 from hardmax.exact.integer_vectors import Vector, primitive
@@ -116,22 +116,22 @@ class StoredCells:
         n_layers, n_groups = len(network.layers), network.n_groups
         sizes = len(signatures), self.n_edges, n_layers, n_groups, self.domain.scale
         self._polygons = _Polygons(*sizes, *given, cells.has_means)
-        self._n_bytes = accepted_size(core().hm_neighbours_size(addressof(self._polygons)))
+        self._n_bytes = check_size(core().hm_neighbours_size(addressof(self._polygons)))
 
     def matching(self) -> Matching:
         """Match the edges, as far as floats and names prove what they share."""
         given, library = addressof(self._polygons), core()
-        memory = spare_block(self._n_bytes)
+        memory = borrow_block(self._n_bytes)
         needed = library.hm_neighbours_gather(given, memory.address)
         assert needed >= 0, "the engine returned cells out of order"
-        room = spare_block(needed)
+        room = borrow_block(needed)
         is_open = np.zeros(self.n_edges, dtype=np.bool_)
         n_pairs = library.hm_neighbours_match(given, memory.address, room.address, address(is_open))
-        give_back(room)
+        release_block(room)
         pairs = np.empty((n_pairs, 2), dtype=np.int64)
         edges = np.empty((n_pairs, 2), dtype=np.int32)
         library.hm_neighbours_pairs(given, memory.address, address(pairs), address(edges))
-        give_back(memory)
+        release_block(memory)
         return Matching(pairs, edges, is_open)
 
     def may_tie(self) -> BoolArray:

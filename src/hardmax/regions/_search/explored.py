@@ -6,7 +6,7 @@ from itertools import accumulate
 import numpy as np
 
 from hardmax._core.library import core
-from hardmax._core.memory import Memory
+from hardmax._core.memory import MemoryBlock
 from hardmax.regions._search.searches import N_EDGE, PlaneCell, SpaceCell
 
 
@@ -20,7 +20,7 @@ def approximate_volume(cell: PlaneCell | SpaceCell) -> float:
     if cell.vertices.shape[1] == 4:
         return float(np.ptp(cell.vertices[:, 0]))
     dim, given, library = cell.vertices.shape[1] // 2 - 1, cell.as_struct(), core()
-    scratch = Memory(library.hm_volume_size(dim, addressof(given)), is_cleared=False)
+    scratch = MemoryBlock(library.hm_volume_size(dim, addressof(given)), is_cleared=False)
     return float(library.hm_volume(dim, addressof(given), scratch.address))
 
 

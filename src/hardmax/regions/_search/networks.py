@@ -8,9 +8,9 @@ from itertools import pairwise
 
 import numpy as np
 
-from hardmax._core.library import accepted_size, core
-from hardmax._core.memory import Memory, address
-from hardmax._ground.arguments import bytes_of
+from hardmax._core.library import check_size, core
+from hardmax._core.memory import MemoryBlock, address
+from hardmax._ground.arguments import join_bytes
 from hardmax._ground.deadlines import TimeIsUp, check_time, stop_flag
 from hardmax.models.argmax import AffineMap, ArgmaxLayer, ArgmaxNetwork
 from hardmax.regions._search.coincidences import find_identical_forms, mean_contributions
@@ -30,7 +30,7 @@ class CoreNetwork:
         n_weights: The number of weights.
     """
 
-    memory: Memory
+    memory: MemoryBlock
     starts: tuple[IntArray, ...]
     n_groups: int
     largest_group: int
@@ -92,7 +92,7 @@ def _largest_group(layer: ArgmaxLayer) -> int:
     return 2 if layer.is_relu else max(b - a for a, b in pairwise(layer.starts.tolist()))
 
 
-def _pack(network: ArgmaxNetwork, classes: list[list[list[int]]]) -> tuple[Memory, int, bool]:
+def _pack(network: ArgmaxNetwork, classes: list[list[list[int]]]) -> tuple[MemoryBlock, int, bool]:
     """Return the packed network, the number of weights, and whether all forms can be told apart.
 
     Args:
@@ -105,11 +105,11 @@ def _pack(network: ArgmaxNetwork, classes: list[list[list[int]]]) -> tuple[Memor
         check_time()
         _pack_layer(layer, sets, integers, numbers)
     _pack_map(network.readout, integers, numbers)
-    packed, flat = array("q", integers), bytes_of(numbers, bytearray())
+    packed, flat = array("q", integers), join_bytes(numbers, bytearray())
     library, n_numbers = core(), len(flat) // 8
     at, there = packed.buffer_info()[0], address(flat)
-    n_bytes = accepted_size(library.hm_network_size(at, len(packed), there, n_numbers))
-    memory = Memory(n_bytes)
+    n_bytes = check_size(library.hm_network_size(at, len(packed), there, n_numbers))
+    memory = MemoryBlock(n_bytes)
     stop = stop_flag()
     are_distinct = library.hm_network_init(memory.address, at, there, addressof(stop))
     if are_distinct < 0:

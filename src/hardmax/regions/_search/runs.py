@@ -21,7 +21,7 @@ import numpy as np
 from hardmax._core.library import core
 from hardmax._ground.arguments import integer, number
 from hardmax._ground.deadlines import TimeIsUp, deadline_within
-from hardmax._ground.interrupts import held_interrupts, packed_when_done
+from hardmax._ground.interrupts import defer_interrupts, pack_when_done
 from hardmax._ground.progress import track
 from hardmax.exact.decisions import Decisions
 from hardmax.models._arithmetic.recomposition import exact_affine_map
@@ -187,7 +187,7 @@ def explore_domain(
             run.close()
         return pack_cells(runs, is_complete, workers)
 
-    return packed_when_done(work, pack)
+    return pack_when_done(work, pack)
 
 
 class Run:
@@ -355,7 +355,7 @@ class Run:
             self.search.grow()
         elif status == CELLS_FULL:
             assert self.columns is not None
-            with held_interrupts():
+            with defer_interrupts():
                 self.columns.grow(self.search.top()[1])
 
     def repair_maps(self, cells: FoundCells) -> None:
@@ -407,7 +407,7 @@ def search_with_threads(
         for _ in range(workers - 1)
     ]
     # After an interrupt in `join`, a running thread would look as if it had ended.
-    with held_interrupts() as interrupt, track(iter(()), "cells") as bar:
+    with defer_interrupts() as interrupt, track(iter(()), "cells") as bar:
         shown, due = 0, time.monotonic() + SLICE_S
 
         def poll() -> None:

@@ -10,12 +10,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from hardmax._core.library import accepted_size, core
-from hardmax._core.memory import GrowingArray, Memory, address, give_back, spare_block
+from hardmax._core.library import check_size, core
+from hardmax._core.memory import GrowingArray, MemoryBlock, address, borrow_block, release_block
 from hardmax._ground.arguments import prepare_array
 from hardmax._ground.deadlines import stop_flag
-from hardmax._ground.interrupts import held_interrupts
-from hardmax._ground.pickling import quickly_cached
+from hardmax._ground.interrupts import defer_interrupts
+from hardmax._ground.pickling import cached_attribute
 from hardmax.regions._search.networks import CoreNetwork
 from hardmax.typing import AnyArray, FloatArray, IntArray
 
@@ -142,7 +142,7 @@ class FirstStream:
     is_exact: bool
     _starts: dict[tuple[float, bool, bool], SearchStart] = field(default_factory=dict)
 
-    @quickly_cached
+    @cached_attribute
     def dim(self) -> int:
         """The dimension of the domain."""
         return len(self.block) - 2
@@ -317,7 +317,7 @@ class _BlockLayout:
     capacity: Sizes
     n_bytes: int
 
-    def allocate_in(self, memory: Memory) -> CellBuffer:
+    def allocate_in(self, memory: MemoryBlock) -> CellBuffer:
         """Return the columns of a block as an empty buffer for the core."""
         buffer: CellBuffer | None = memory.notes.get(self)
         if buffer is None:
@@ -417,7 +417,7 @@ class CellColumns:
         sizes = dim, dim_out, network.n_groups, network.largest_group, is_bounded
         self._first = first = _block_layout(FIRST_CELLS, *sizes)
         self.dim, self.columns = dim, first.columns
-        self._memory: Memory | None = spare_block(first.n_bytes)
+        self._memory: MemoryBlock | None = borrow_block(first.n_bytes)
         self._grown: dict[str, GrowingArray] = {}
         self._packed: AnyArray | None = None
         self.buffer = first.allocate_in(self._memory)
@@ -471,7 +471,7 @@ class CellColumns:
     def _release_block(self) -> None:
         """Release the block of the first cells for reuse."""
         if self._memory is not None:
-            give_back(self._memory)
+            release_block(self._memory)
             self._memory = None
 
     def close(self) -> None:
@@ -556,7 +556,7 @@ class FoundCells:
         if not others:
             return first.rows(name)
         # Neither another thread nor an interrupt may see a column that is only partly copied.
-        with held_interrupts(), self._lock:
+        with defer_interrupts(), self._lock:
             if name not in self._joined:
                 self._joined[name] = first.concatenate(name, others, self._workers)
             return self._joined[name]
@@ -598,14 +598,14 @@ class CoreSearch:
         widest = network.largest_group if network.largest_group >= LARGE_GROUP else 0
         each = 5 if self.dim == 1 else 16
         self._capacity = FIRST_CAPACITY[0] + each * widest, FIRST_CAPACITY[1] + widest
-        self._stack: Memory | None = None
+        self._stack: MemoryBlock | None = None
         start = stream.search_start(scale, is_bounded=is_bounded, stores=stores)
         given = network.memory.address, addressof(start), *self._capacity
-        memory = spare_block()
-        n_bytes = accepted_size(library.hm_search_begin(memory.address, memory.n_bytes, *given))
+        memory = borrow_block()
+        n_bytes = check_size(library.hm_search_begin(memory.address, memory.n_bytes, *given))
         if n_bytes > memory.n_bytes:
-            give_back(memory)
-            memory = spare_block(n_bytes)
+            release_block(memory)
+            memory = borrow_block(n_bytes)
             library.hm_search_begin(memory.address, n_bytes, *given)
         self._memory, self.address = memory, memory.address
         self.last_counts = _Counts()
@@ -615,14 +615,14 @@ class CoreSearch:
 
     def release(self) -> None:
         """Release the memory of the search for reuse; the search must not be used afterwards."""
-        give_back(self._memory)
+        release_block(self._memory)
         self.address = 0
 
     def grow(self) -> None:
         """Double the capacity of the stack."""
         self._capacity = 2 * self._capacity[0], 2 * self._capacity[1]
         n_bytes = self._core.hm_search_stack_size(self.address, *self._capacity)
-        stack = Memory(n_bytes, is_cleared=False)
+        stack = MemoryBlock(n_bytes, is_cleared=False)
         self._core.hm_search_set_stack(self.address, stack.address, *self._capacity)
         # The core has copied the old stack, so its memory may go.
         self._stack = stack

@@ -20,10 +20,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from hardmax._ground.deadlines import TimeIsUp, deadline_within
-from hardmax._ground.interrupts import held_interrupts
+from hardmax._ground.interrupts import defer_interrupts
 from hardmax._ground.progress import track
 from hardmax._ground.records import fingerprint
-from hardmax._ground.workers import Crew, Workers
+from hardmax._ground.workers import TaskPool, Workers
 from hardmax.errors import ArgumentError, Interrupted, TaskError
 from hardmax.geometry.domain_text import domain_text
 from hardmax.models.argmax import ArgmaxNetwork
@@ -173,16 +173,16 @@ class _Team:
         n_jobs = self._workers + (self._workers > 1 and self._deadline == inf)
         # An interrupt while an answer is written down would lose it.
         with (
-            held_interrupts() as interrupt,
+            defer_interrupts() as interrupt,
             closing(
-                Crew(advance, self._take, self._workers, executor, n_jobs, self._is_over)
-            ) as crew,
+                TaskPool(advance, self._take, self._workers, executor, n_jobs, self._is_over)
+            ) as pool,
         ):
             try:
-                self._collect(crew.answers(interrupt), show)
+                self._collect(pool.results(interrupt), show)
             except KeyboardInterrupt:
-                with held_interrupts(deliver=False), suppress(Exception):
-                    self._collect(crew.last_answers(), show)
+                with defer_interrupts(deliver=False), suppress(Exception):
+                    self._collect(pool.last_results(), show)
                 raise Interrupted("the search was interrupted; `store` has the cells") from None
             except TaskError:
                 # There are no workers. If time is up, that is not an error.

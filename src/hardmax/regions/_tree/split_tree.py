@@ -22,7 +22,7 @@ from typing import NamedTuple
 import numpy as np
 
 from hardmax._ground.deadlines import TimeIsUp, deadline_within
-from hardmax._ground.interrupts import held_interrupts, packed_when_done
+from hardmax._ground.interrupts import defer_interrupts, pack_when_done
 from hardmax._ground.progress import Progress, track
 from hardmax.exact.decisions import Decisions
 from hardmax.exact.integer_vectors import Vector, dot, primitive, wide_rows
@@ -346,7 +346,7 @@ def explore(
             for leaf in tree.leaves():
                 if n_cells == max_cells:
                     return False
-                with held_interrupts():
+                with defer_interrupts():
                     n_cells += 1
                     if not count_only:
                         signatures.append(leaf.signature)
@@ -370,7 +370,7 @@ def explore(
         refusals = tuple(tree.refusals) if keep_refusals else None
         return SplitCells(cells, wide_rows(witnesses, tree.domain.dim + 1), refusals)
 
-    return packed_when_done(work, pack)
+    return pack_when_done(work, pack)
 
 
 def signature_table(signatures: Sequence[Sequence[int]], n_groups: int) -> IntArray:

@@ -11,7 +11,7 @@ from math import prod
 
 import numpy as np
 
-from hardmax._ground.arguments import floats_any_shape, owned
+from hardmax._ground.arguments import floats_any_shape, read_only_copy
 from hardmax._ground.display import html_card
 from hardmax.errors import ArgumentError, ShapeMismatchError
 from hardmax.exact.integer_vectors import Vector
@@ -99,7 +99,7 @@ def margin_bands(
     for i, name in enumerate(partition.signatures.tolist()):
         cell = cell_gaps(network, partition.domain, name)
         volumes[i] = polytope_volume(cell.rows_at(exact.__getitem__, cell.gaps), cell.dim)
-    return MarginBands(owned(levels), volumes, total)
+    return MarginBands(read_only_copy(levels), volumes, total)
 
 
 def domain_volume(domain: ChartedDomain) -> Fraction:

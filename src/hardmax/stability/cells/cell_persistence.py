@@ -24,7 +24,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from hardmax._ground.arguments import integer, number, owned
+from hardmax._ground.arguments import integer, number, read_only_copy
 from hardmax._ground.display import html_card
 from hardmax.errors import ArgumentError
 from hardmax.exact.directed_rounding import read_broadcast
@@ -163,7 +163,7 @@ def cell_margins(model: ModelLike, domain: DomainLike) -> CellMargins:
     return CellMargins(
         partition,
         exact,
-        owned(_round_down([height.value for height in heights])),
+        read_only_copy(_round_down([height.value for height in heights])),
         _points([height.point for height in heights], partition.domain.dim),
     )
 
@@ -210,9 +210,9 @@ def persistence(
     return Persistence(
         partition,
         eps,
-        owned(_round_down([cell.lower for cell in found])),
-        owned(_round_down([cell.by_margins for cell in found])),
-        owned(-_round_down([cell.upper for cell in found], sign=-1)),
+        read_only_copy(_round_down([cell.lower for cell in found])),
+        read_only_copy(_round_down([cell.by_margins for cell in found])),
+        read_only_copy(-_round_down([cell.upper for cell in found], sign=-1)),
         _points([cell.point for cell in found], partition.domain.dim),
     )
 

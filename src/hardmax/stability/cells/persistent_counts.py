@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from hardmax._ground.arguments import number, owned
+from hardmax._ground.arguments import number, read_only_copy
 from hardmax._ground.display import html_card
 from hardmax.errors import ArgumentError
 from hardmax.exact.dyadic import nearest_floats
@@ -173,7 +173,7 @@ def persistent_cells(
             points[i], rivals[i] = found.point, found.rivals
     return PersistentCells(
         partition, tuple(taus), eps, by_margin, by_cuts, by_point, possible,
-        owned(points), owned(rivals), agree,
+        read_only_copy(points), read_only_copy(rivals), agree,
     )  # fmt: skip
 
 

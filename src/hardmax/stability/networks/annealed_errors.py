@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from hardmax._ground.arguments import number, owned
+from hardmax._ground.arguments import number, read_only_copy
 from hardmax._ground.display import html_card
 from hardmax.errors import EmptyInputError, ShapeMismatchError
 from hardmax.exact.directed_rounding import read_broadcast
@@ -110,11 +110,11 @@ def error_curves(
         if isinstance(given, AttentionHead):
             margins[i] = certify_head(given, points, tau).distance_from_margin.max()
     return ErrorCurves(
-        owned(temperatures),
-        owned(measured),
-        owned(certified),
-        owned(cubes),
-        owned(margins),
+        read_only_copy(temperatures),
+        read_only_copy(measured),
+        read_only_copy(certified),
+        read_only_copy(cubes),
+        read_only_copy(margins),
         reach,
         len(points),
     )

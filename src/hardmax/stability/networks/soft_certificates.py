@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 from flint import ctx
 
-from hardmax._ground.arguments import number, owned
+from hardmax._ground.arguments import number, read_only_copy
 from hardmax._ground.display import html_card
 from hardmax.exact.directed_rounding import PRECISION, norm_bound, round_down, round_up
 from hardmax.models.argmax import ArgmaxNetwork
@@ -160,9 +160,18 @@ def certify_soft(
             margins[i] = [np.inf if m is None else round_down(m) for m in result.margins]
             agree[i], covered[i] = result.units_agree, True
     return SoftCertificate(
-        tuple(taus), reach, owned(lower), owned(upper), owned(error), owned(log_error), heads,
-        owned(rivals), owned(margins), agree, covered,
-    )  # fmt: skip
+        tuple(taus),
+        reach,
+        read_only_copy(lower),
+        read_only_copy(upper),
+        read_only_copy(error),
+        read_only_copy(log_error),
+        heads,
+        read_only_copy(rivals),
+        read_only_copy(margins),
+        agree,
+        covered,
+    )
 
 
 def _traces(

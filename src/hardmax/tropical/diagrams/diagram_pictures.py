@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hardmax._ground.display import MOST_DRAWN, svg_of_polygons
-from hardmax._ground.palette import hexadecimal, label_colours, palette
+from hardmax._ground.display import MOST_DRAWN, draw_svg
+from hardmax._ground.palette import label_colours, palette, to_hex
 from hardmax.geometry.domains import box_around
 
 if TYPE_CHECKING:
@@ -30,9 +30,9 @@ def diagram_picture(diagram: "PowerDiagram") -> str:
     # The box is empty if the sites differ by less than the rounding of their coordinates.
     if not (box.low < box.high).all():
         return ""
-    fills = hexadecimal(label_colours(np.arange(diagram.n_sites)))
+    fills = to_hex(label_colours(np.arange(diagram.n_sites)))
     cells = diagram.cells(box)
-    return svg_of_polygons(
+    return draw_svg(
         [cell.polygon for cell in cells],
         [fills[cell.site] for cell in cells],
         box.low,

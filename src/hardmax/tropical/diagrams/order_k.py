@@ -10,7 +10,7 @@ from functools import cached_property, partial
 import numpy as np
 
 from hardmax._ground.arguments import Sizes, integer
-from hardmax._ground.display import counted, html_card
+from hardmax._ground.display import html_card, pluralize
 from hardmax.errors import ArgumentError, DtypeError
 from hardmax.exact.dyadic import (
     ScaledIntegers,
@@ -76,8 +76,8 @@ class OrderKDiagram:
 
     def __repr__(self) -> str:
         return (
-            f"OrderKDiagram(k = {self.k} of {counted(self.diagram.n_sites, 'site')} in "
-            f"R^{self.diagram.dim}, {counted(self.n_cells, 'cell')})"
+            f"OrderKDiagram(k = {self.k} of {pluralize(self.diagram.n_sites, 'site')} in "
+            f"R^{self.diagram.dim}, {pluralize(self.n_cells, 'cell')})"
         )
 
     @property

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from hardmax._core.library import core
-from hardmax._core.memory import Memory, address
+from hardmax._core.memory import MemoryBlock, address
 from hardmax.exact.integer_vectors import Vector, wide_rows
 from hardmax.geometry.convex_hulls import limbs
 from hardmax.typing import IntArray
@@ -72,7 +72,7 @@ def planar_order_k(forms: Sequence[Vector], multiplicity: Sequence[int], k: int)
     library = core()
     room = 4 * k * len(forms) + 100
     while True:
-        memory = Memory(library.hm_order_k_size(byref(packed), k, room))
+        memory = MemoryBlock(library.hm_order_k_size(byref(packed), k, room))
         library.hm_order_k_begin(
             memory.address,
             byref(packed),

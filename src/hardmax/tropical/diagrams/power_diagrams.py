@@ -7,8 +7,8 @@ from functools import cached_property
 
 import numpy as np
 
-from hardmax._ground.arguments import Sizes, owned
-from hardmax._ground.display import card, counted
+from hardmax._ground.arguments import Sizes, read_only_copy
+from hardmax._ground.display import format_card, pluralize
 from hardmax.errors import ArgumentError, DtypeError
 from hardmax.exact.dyadic import ScaledIntegers, nearest_of_scaled, scaled_integers
 from hardmax.exact.forms import AffineForms
@@ -111,8 +111,8 @@ class PowerDiagram:
         powers = sizes.floats("weights", weights, ("n_sites",), infinity="negative")
         masked = np.isneginf(powers)
         self._set(forms_of_sites(points, np.where(masked, 0.0, powers)), masked, "weights")
-        self.__dict__["sites"] = owned(points)
-        self.__dict__["weights"] = owned(powers)
+        self.__dict__["sites"] = read_only_copy(points)
+        self.__dict__["weights"] = read_only_copy(powers)
 
     @classmethod
     def from_keys(cls, keys: ArrayLike, bias: ArrayLike | None = None) -> PowerDiagram:
@@ -141,7 +141,7 @@ class PowerDiagram:
         forms = np.column_stack([slopes, np.where(masked, 0.0, offsets)])
         diagram = cls._from_exact(scaled_integers(forms), masked, "bias")
         diagram.__dict__["_live_floats"] = np.ascontiguousarray(forms[~masked])
-        diagram.__dict__["sites"] = owned(slopes)
+        diagram.__dict__["sites"] = read_only_copy(slopes)
         return diagram
 
     @classmethod
@@ -159,7 +159,7 @@ class PowerDiagram:
         return TropicalPolynomial.from_coefficients(self._live_forms)
 
     def __repr__(self) -> str:
-        kind = f"{counted(self.n_sites, 'site')} in R^{self.dim}"
+        kind = f"{pluralize(self.n_sites, 'site')} in R^{self.dim}"
         if self._live_offsets_agree:
             kind += ", a fan"
         if self.masked.any():
@@ -169,7 +169,7 @@ class PowerDiagram:
     def _repr_html_(self) -> str:
         masked = np.flatnonzero(self.masked) if self.masked.any() else None
         rows = {"sites": self.sites, "weights": self.weights, "masked": masked}
-        return card(repr(self), rows, diagram_picture(self))
+        return format_card(repr(self), rows, diagram_picture(self))
 
     @property
     def n_sites(self) -> int:
@@ -190,13 +190,15 @@ class PowerDiagram:
     def sites(self) -> FloatArray:
         """The sites $s_j$, shape `(n_sites, dim)`; rounded if they do not fit float64."""
         slopes = self.coefficients.integers[:, :-1]
-        return owned(nearest_of_scaled(ScaledIntegers(slopes, self.coefficients.exponent))[0])
+        return read_only_copy(
+            nearest_of_scaled(ScaledIntegers(slopes, self.coefficients.exponent))[0]
+        )
 
     @cached_property
     def weights(self) -> FloatArray:
         r"""The weights $w_j$, shape `(n_sites,)`: as given, or $\|k_j\|^2 + 2 c_j$ rounded once."""
         powers, _ = nearest_of_scaled(self._exact_weights)
-        return owned(np.where(self.masked, -np.inf, powers))
+        return read_only_copy(np.where(self.masked, -np.inf, powers))
 
     @cached_property
     def forms(self) -> AffineForms:

@@ -12,7 +12,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from hardmax._ground.arguments import integer, owned
+from hardmax._ground.arguments import integer, read_only_copy
 from hardmax._ground.display import html_card, short_repr
 from hardmax.errors import ArgumentError
 from hardmax.exact.dyadic import nearest_float
@@ -186,7 +186,7 @@ def all_shortest_paths(weights: ArrayLike) -> PathTable:
 def _path_table(semiring: Semiring, weights: ArrayLike) -> PathTable:
     edges = square_matrix(semiring, "weights", weights)
     star = kleene_star(semiring, edges, "weights")
-    return PathTable(owned(star), semiring, owned(edges))
+    return PathTable(read_only_copy(star), semiring, read_only_copy(edges))
 
 
 def _path_tree(semiring: Semiring, edges: FloatArray, source: int) -> PathTree:
@@ -202,7 +202,7 @@ def _path_tree(semiring: Semiring, edges: FloatArray, source: int) -> PathTree:
     ]
     parents = np.array(walks.parents)
     parents.setflags(write=False)
-    return PathTree(start, owned(np.array(labels)), parents)
+    return PathTree(start, read_only_copy(np.array(labels)), parents)
 
 
 def _float(weight: Fraction) -> float:

@@ -15,7 +15,7 @@ is larger, but it is accurate in float32 even if the knots are not float32 numbe
 import numpy as np
 from flint import fmpq
 
-from hardmax._ground.arguments import owned
+from hardmax._ground.arguments import read_only_copy
 from hardmax.constructions.compilers.functions.knots import Knots
 from hardmax.constructions.compilers.maxout_assembly import (
     MaxoutForm,
@@ -85,4 +85,6 @@ def maxout_from_segments(knots: Knots, box: Box | str) -> MaxoutForm:
         [forms, [step[None] for step in steps], stored],
         [offsets, [np.array([shift]) for shift in shifts], knots.values[-1]],
     )
-    return MaxoutForm(network, owned(round_up(moved.sum(axis=0).tolist())), box, "segments")
+    return MaxoutForm(
+        network, read_only_copy(round_up(moved.sum(axis=0).tolist())), box, "segments"
+    )

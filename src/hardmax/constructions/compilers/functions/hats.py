@@ -49,7 +49,7 @@ from typing import NamedTuple
 import numpy as np
 from flint import fmpq
 
-from hardmax._ground.arguments import owned
+from hardmax._ground.arguments import read_only_copy
 from hardmax.constructions.compilers.functions.knots import Knots
 from hardmax.constructions.compilers.functions.mesh_checks import MeshComplex
 from hardmax.constructions.compilers.functions.meshes import Mesh, require_meeting
@@ -335,7 +335,9 @@ def _assembled(hats: list[Hat], cells: FloatArray, box: Box) -> MaxoutForm:
     stored = exact_numbers(readout)
     bounds = np.abs(stored) * np.array(moved, dtype=object)[:, None] + np.abs(exact - stored)
     rounding = round_up(_worst_sums(bounds, max(moved), hats, cells))
-    return MaxoutForm(network, owned(rounding), box, "hats", UnitOrigins(narrow, np.array(units)))
+    return MaxoutForm(
+        network, read_only_copy(rounding), box, "hats", UnitOrigins(narrow, np.array(units))
+    )
 
 
 def _worst_sums(bounds: WideArray, moved: fmpq, hats: list[Hat], cells: FloatArray) -> list[fmpq]:

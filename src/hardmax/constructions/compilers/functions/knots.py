@@ -16,7 +16,7 @@ from functools import cached_property
 import numpy as np
 from flint import fmpq
 
-from hardmax._ground.arguments import Sizes, floats_any_shape, owned
+from hardmax._ground.arguments import Sizes, floats_any_shape, read_only_copy
 from hardmax._ground.display import html_card
 from hardmax.constructions.compilers.functions.common_forms import common_form
 from hardmax.constructions.compilers.functions.exact_pieces import describe_values
@@ -85,8 +85,8 @@ class Knots:
                     f"{describe_values(values[k - 1].tolist())} and "
                     f"{describe_values(values[k].tolist())}."
                 )
-        object.__setattr__(self, "positions", owned(positions[fresh]))
-        object.__setattr__(self, "values", owned(values[fresh]))
+        object.__setattr__(self, "positions", read_only_copy(positions[fresh]))
+        object.__setattr__(self, "values", read_only_copy(values[fresh]))
         for name in ("left_slope", "right_slope"):
             given = getattr(self, name)
             if given is not None:
@@ -97,7 +97,7 @@ class Knots:
                         f"{values.shape[1]} outputs; got an array of shape {slope.shape}."
                     )
                 slopes = np.broadcast_to(slope, (values.shape[1],))
-                object.__setattr__(self, name, owned(np.ascontiguousarray(slopes)))
+                object.__setattr__(self, name, read_only_copy(np.ascontiguousarray(slopes)))
 
     def __repr__(self) -> str:
         n = len(self.positions)

@@ -15,7 +15,7 @@ import numpy as np
 from flint import fmpq
 from scipy.sparse import csr_array, eye_array, hstack, vstack
 
-from hardmax._ground.arguments import Sizes, integer, owned
+from hardmax._ground.arguments import Sizes, integer, read_only_copy
 from hardmax._ground.display import html_card
 from hardmax.constructions.compilers.functions.convex_differences import (
     MAX_PIECES,
@@ -209,9 +209,9 @@ class Mesh:
             )
         frozen = corners.copy()
         frozen.setflags(write=False)
-        object.__setattr__(self, "vertices", owned(vertices))
+        object.__setattr__(self, "vertices", read_only_copy(vertices))
         object.__setattr__(self, "simplices", frozen)
-        object.__setattr__(self, "values", owned(values))
+        object.__setattr__(self, "values", read_only_copy(values))
 
     @property
     def dim(self) -> int:

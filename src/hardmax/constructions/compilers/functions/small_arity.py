@@ -17,7 +17,7 @@ from itertools import pairwise
 import numpy as np
 from flint import fmpq
 
-from hardmax._ground.arguments import owned
+from hardmax._ground.arguments import read_only_copy
 from hardmax.constructions.compilers.maxout_assembly import (
     MaxoutForm,
     assemble,
@@ -84,7 +84,9 @@ def reduce_arity(form: MaxoutForm) -> MaxoutForm:
             columns.append(np.eye(n_out)[c])
     reduced = assemble(units, np.stack(columns), form.box, form.method)
     total = exact_numbers(form.rounding) + exact_numbers(reduced.rounding)
-    return MaxoutForm(reduced.network, owned(round_up(total.tolist())), form.box, form.method)
+    return MaxoutForm(
+        reduced.network, read_only_copy(round_up(total.tolist())), form.box, form.method
+    )
 
 
 def is_reducible(form: MaxoutForm) -> bool:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from flint import fmpq
 
-from hardmax._ground.arguments import integer, owned
+from hardmax._ground.arguments import integer, read_only_copy
 from hardmax._ground.display import html_card, short_repr
 from hardmax.constructions.compilers.maxout_assembly import (
     MaxoutForm,
@@ -189,7 +189,7 @@ def maxout_from_lattice(lattice: LatticeForm, box: Box | str) -> MaxoutForm:
     slopes = [-lattice.forms.slopes[indices] for indices in chosen]
     offsets = [-lattice.forms.offsets[indices] for indices in chosen]
     network = MaxoutNetwork([slopes, [-np.eye(len(chosen))], [[1.0]]], [offsets, None, None])
-    return MaxoutForm(network, owned(np.zeros(1)), box, "lattice")
+    return MaxoutForm(network, read_only_copy(np.zeros(1)), box, "lattice")
 
 
 def exact_forms(maximum: Any) -> WideArray:
