@@ -14,7 +14,7 @@ class cached_attribute(cached_property[Value], Generic[Value]):  # noqa: N801 (u
 
     Examples:
         >>> class Square:
-        ...     @quickly_cached
+        ...     @cached_attribute
         ...     def area(self) -> float:
         ...         return 4.0
         >>> Square().area
