@@ -8,7 +8,7 @@ from pathlib import Path
 from playwright.sync_api import sync_playwright
 
 from benchmarks.tables import Table
-from hardmax.explorer.joined_page import page
+from hardmax.explorer.joined_page import build_page
 
 SUMMARY = """(numbers) => {
     const sorted = [...numbers].sort((a, b) => a - b);
@@ -71,7 +71,7 @@ def tables() -> Iterator[Table]:
     command = shutil.which("chromium") or shutil.which("google-chrome")
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as started:
         path = Path(folder) / "page.html"
-        path.write_text(page(), encoding="utf-8")
+        path.write_text(build_page(), encoding="utf-8")
         browser = started.chromium.launch(executable_path=command, args=["--no-sandbox"])
         tab = browser.new_page(viewport={"width": 1280, "height": 800})
         tab.goto(path.as_uri())

@@ -25,8 +25,8 @@ from benchmarks.measuring import Comparison, Measured
 from benchmarks.peer_programs import Programs
 from benchmarks.tables import Table, markdown, put_between_marks
 from hardmax._ground.files import write_text
-from hardmax.papers.pages import image, page
-from hardmax.plotting.style import off_screen, side_by_side
+from hardmax.papers.pages import embed_image, page
+from hardmax.plotting.style import create_row, off_screen
 
 _README = Path(__file__).with_name("README.md")
 _PICTURE = "../docs/images/growth.svg"
@@ -181,14 +181,14 @@ def _megabytes(risen: float | None) -> str:
 def _growth(growth: Growth) -> str:
     """Show seconds against cells."""
     words = f"{_GROWN} {_exponents(growth)}"
-    drawn = image(_drawn(growth), "svg+xml", "CPU seconds against cells")
+    drawn = embed_image(_drawn(growth), "svg+xml", "CPU seconds against cells")
     return f"<p>{escape(words)}</p><figure>{drawn}</figure>"
 
 
 def _drawn(growth: Growth) -> bytes:
     """Draw seconds against cells, and the lines that were fitted."""
     with off_screen():
-        figure, (ax,) = side_by_side(1)
+        figure, (ax,) = create_row(1)
         for (name, cells, seconds), mark in zip(growth, "os^Dv", strict=False):
             (points,) = ax.loglog(cells, seconds, mark, label=name, ms=5)
             if (line := _fitted(cells, seconds)) is not None:

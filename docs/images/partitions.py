@@ -6,7 +6,7 @@ import numpy as np
 
 import hardmax as hm
 from hardmax.papers.experiments.random_models import random_transformer
-from hardmax.plotting.style import off_screen, side_by_side, stack_panels
+from hardmax.plotting.style import create_row, off_screen, stack_panels
 
 BOX = hm.Box([-3, -3], [3, 3])
 
@@ -15,7 +15,7 @@ def draw(folder: Path) -> None:
     """Write the pictures to a folder."""
     for theme, end in (("light", ""), ("dark", "-dark")):
         with off_screen(theme):
-            figure, axes = side_by_side(3)
+            figure, axes = create_row(3)
             for depth, ax in enumerate(axes, start=1):
                 model = random_transformer(np.random.default_rng(8), 6, 2, 4, depth)
                 part = hm.enumerate_regions(model, BOX)

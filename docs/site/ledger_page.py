@@ -4,8 +4,8 @@ import re
 from collections import Counter
 from pathlib import Path
 
-from hardmax.papers.audit import kept_audit, read_audit, run_audit, write_audit
-from hardmax.papers.mathematics import parts
+from hardmax.papers.audit import read_audit, read_current_summary, run_audit, write_audit
+from hardmax.papers.mathematics import iter_parts
 from hardmax.papers.pages import Ruling
 
 INTRODUCTION = """# What the papers got right and wrong
@@ -30,7 +30,7 @@ SECTIONS = {
 
 def ledger_page(folder: Path) -> str:
     """Return the page for the ledger in `folder`, which is recomputed if the code has changed."""
-    if kept_audit(folder) is None:
+    if read_current_summary(folder) is None:
         write_audit(run_audit(), folder)
     return page_of(read_audit(folder))
 
@@ -79,4 +79,4 @@ def marked_up(text: str) -> str:
         "code": lambda name: f"`{name}`",
         "plain": lambda words: re.sub(r"([*$<>_~^\\])", r"\\\1", words),
     }
-    return "".join(written[kind](part) for kind, part in parts(" ".join(text.split())))
+    return "".join(written[kind](part) for kind, part in iter_parts(" ".join(text.split())))

@@ -5,7 +5,7 @@ from typing import Any
 
 from sphinx.application import Sphinx
 
-from hardmax.papers.mathematics import kept_whole
+from hardmax.papers.mathematics import prevent_breaks
 
 PATH = re.compile(r'(?<=<span class="pre">)[^<]*\w/\w[^<]*(?=</span>)')
 
@@ -22,7 +22,7 @@ def with_breaks(html: str) -> str:
 
 def _set_breaks(app: Sphinx, page: str, template: str, context: dict[str, Any], tree: Any) -> None:
     if "body" in context:
-        context["body"] = with_breaks(kept_whole(context["body"]))
+        context["body"] = with_breaks(prevent_breaks(context["body"]))
 
 
 def setup(app: Sphinx) -> dict[str, bool]:

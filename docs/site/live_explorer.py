@@ -8,7 +8,7 @@ from sphinx.util.docutils import SphinxDirective
 from sphinx.util.logging import getLogger
 
 import hardmax
-from hardmax.explorer.joined_page import engine_bytes
+from hardmax.explorer.joined_page import read_engine
 
 PAGE = "explorer/index.html"
 
@@ -27,7 +27,7 @@ class Live(SphinxDirective):
 
 
 def _write(app: Sphinx) -> None:
-    if not engine_bytes():
+    if not read_engine():
         getLogger(__name__).warning("the explorer has no engine: `make explorer` builds it")
     path = Path(app.outdir) / PAGE
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -13,9 +13,9 @@ from hardmax.cli.audit import _shorten, audit
 from hardmax.errors import ArgumentError
 from hardmax.papers.audit import (
     audit_record,
-    kept_audit,
     make_folder,
     read_audit,
+    read_current_summary,
     run_audit,
     write_audit,
 )
@@ -63,7 +63,7 @@ def kept(tmp_path, monkeypatch):
 
 def test_an_unchanged_ledger_need_not_be_computed_again(kept):
     words = "2 claims: 0 holds, 0 holds with conditions, 0 loose, 2 false, 0 not checkable."
-    assert kept_audit(kept) == words
+    assert read_current_summary(kept) == words
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,7 @@ def test_a_ledger_that_may_be_stale_or_damaged_is_computed_again(kept, monkeypat
         files = {"no files": {}, "list": {"files": [1]}}[change]
         rest = {key: value for key, value in record.results.items() if key != "files"}
         replace(record, results={**rest, **files}).save(path)
-    assert kept_audit(kept) is None
+    assert read_current_summary(kept) is None
 
 
 def run(*arguments):

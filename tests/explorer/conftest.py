@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import hardmax.explorer
-from hardmax.explorer.joined_page import engine_bytes, page
+from hardmax.explorer.joined_page import build_page, read_engine
 from tests.explorer.browsers import BROWSERS, installed_browser
 
 PAGE = Path(hardmax.explorer.__file__).with_name("page")
@@ -16,7 +16,7 @@ PAGE = Path(hardmax.explorer.__file__).with_name("page")
 @pytest.fixture(scope="session")
 def engine():
     """Return the path of the engine."""
-    if not engine_bytes():
+    if not read_engine():
         pytest.skip("the engine of the page is not built: `make explorer`")
     return PAGE.with_name("engine.wasm")
 
@@ -48,7 +48,7 @@ def chromium():
 def page_file(engine, tmp_path_factory):
     """Write the page to a file."""
     path = tmp_path_factory.mktemp("page") / "index.html"
-    path.write_text(page(), encoding="utf-8")
+    path.write_text(build_page(), encoding="utf-8")
     return path
 
 

@@ -19,7 +19,7 @@ import numpy as np
 from websockets.sync.client import connect
 
 import hardmax as hm
-from hardmax.explorer.joined_page import page
+from hardmax.explorer.joined_page import build_page
 
 
 class Firefox:
@@ -136,7 +136,7 @@ def main():
         sys.exit("Firefox is not installed")
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "index.html"
-        path.write_text(page(), encoding="utf-8")
+        path.write_text(build_page(), encoding="utf-8")
         firefox = Firefox(command)
         try:
             median = check(firefox, path)

@@ -8,7 +8,7 @@ import subprocess
 import numpy as np
 
 import hardmax as hm
-from hardmax.explorer.plain_data import domain_data, model_data
+from hardmax.explorer.plain_data import domain_to_data, model_to_data
 from hardmax.regions._search import plane as planar
 from hardmax.verify import verify
 from tests.core.degenerate_models import model_and_domain
@@ -51,7 +51,7 @@ def models_in(folder, seeds, most_cells):
         if counted.n_counted > most_cells:
             continue
         hm.save_model(model, folder / f"{seed}.safetensors")
-        items.append({"name": f"{seed}.safetensors", "domain": domain_data(domain, 2)})
+        items.append({"name": f"{seed}.safetensors", "domain": domain_to_data(domain, 2)})
         chosen.append((model, domain))
     (folder / "domains.json").write_text(json.dumps(items))
     return items, chosen
@@ -112,7 +112,7 @@ def test_the_page_has_the_words_of_the_library(node, engine, tmp_path):
         hm.save_model(model, tmp_path / f"{name}.safetensors")
         wanted[f"{name}.safetensors"] = words
         # A network that the page is given in memory brings its words along.
-        for kind, data in (("model", model_data(model)), ("network", model_data(network))):
+        for kind, data in (("model", model_to_data(model)), ("network", model_to_data(network))):
             (tmp_path / f"{name}.{kind}.json").write_text(json.dumps(data))
             wanted[f"{name}.{kind}.json"] = words
     assert answers(node, engine, tmp_path, "list_words.mjs") == wanted

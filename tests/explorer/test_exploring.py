@@ -10,8 +10,8 @@ import pytest
 
 import hardmax as hm
 from hardmax.errors import ArgumentError
-from hardmax.explorer.joined_page import program
-from hardmax.explorer.plain_data import domain_data, model_data
+from hardmax.explorer.joined_page import join_modules
+from hardmax.explorer.plain_data import domain_to_data, model_to_data
 from tests.explorer.conftest import PAGE
 
 
@@ -30,7 +30,7 @@ def test_the_page_is_one_file_that_asks_for_nothing(tmp_path):
 
 
 def test_modules_of_the_program_keep_no_imports_or_exports():
-    assert not re.search(r"^(import|export) ", program(), re.MULTILINE)
+    assert not re.search(r"^(import|export) ", join_modules(), re.MULTILINE)
 
 
 def test_the_checker_uses_nothing_else_of_the_page():
@@ -51,14 +51,14 @@ def test_masked_keys_are_left_out():
     head = hm.AttentionHead(
         np.eye(2), [[1, 0], [0, 1], [2, 2]], np.eye(3, 2), np.eye(2), logit_bias=[0, -np.inf, 1]
     )
-    data = model_data(head)
+    data = model_to_data(head)
     assert data["keys"] == [[1, 0], [2, 2]]
     assert data["logit_bias"] == [0, 1]
 
 
 def test_a_slice_is_a_chart():
     plane = hm.Slice([0, 0, 1], [[1, 0, 0], [0, 1, 1]], hm.Box([0, 0], [1, 1]))
-    data = domain_data(plane, 3)
+    data = domain_to_data(plane, 3)
     assert data["chart"] == {"weight": [[1, 0, 0], [0, 1, 1]], "bias": [0, 0, 1]}
     assert [int(x) for x in data["rows"][0]] == [1, 0, 1]
 

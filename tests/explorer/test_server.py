@@ -15,7 +15,7 @@ from safetensors.numpy import save_file
 
 import hardmax as hm
 from hardmax.explorer import server as server_module
-from hardmax.explorer.plain_data import model_data
+from hardmax.explorer.plain_data import model_to_data
 from tests.explorer.conftest import Shown
 
 uvicorn = pytest.importorskip("uvicorn", reason="uvicorn is not installed")
@@ -37,7 +37,7 @@ class Local:
         self.listener.bind(("127.0.0.1", 0))
         self.port, self.token = self.listener.getsockname()[1], "secret"
         config = uvicorn.Config(
-            server_module.application(start, self.port, self.token, **more),
+            server_module.make_application(start, self.port, self.token, **more),
             log_level="error",
             ws_max_size=server_module.MOST_BYTES,
         )
@@ -110,7 +110,7 @@ def relu(width, seed=0):
 
 def question(number, model, **more):
     return json.dumps(
-        {"id": number, "model": model_data(model), "domain": {"box": [-1, -1, 1, 1]}, **more}
+        {"id": number, "model": model_to_data(model), "domain": {"box": [-1, -1, 1, 1]}, **more}
     )
 
 
@@ -309,7 +309,7 @@ def test_a_certificate_is_made_and_checked(local):
 
 
 def test_a_page_without_an_engine_asks_the_server_and_says_so(chromium, monkeypatch):
-    monkeypatch.setattr("hardmax.explorer.joined_page.engine_bytes", lambda: b"")
+    monkeypatch.setattr("hardmax.explorer.joined_page.read_engine", lambda: b"")
     start = hm.explore(relu(8), hm.Box([-2, -2], [2, 2])).start
     one, shown = Local(start), Shown(chromium)
     shown.context.set_offline(False)

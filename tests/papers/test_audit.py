@@ -22,7 +22,7 @@ from hardmax.papers.claims import (
     upper_trial,
 )
 from hardmax.papers.ledger import REPEATS, all_claims, find_claims, is_part_of
-from hardmax.papers.subjects.enclosures import ball, log_sum_exp, precisely, softmax
+from hardmax.papers.subjects.enclosures import ball, log_sum_exp, softmax, working_precision
 from hardmax.papers.subjects.statements.symbol_rows import NAME_ONLY, ROWS
 
 CLAIMS = {claim.id: claim for claim in all_claims()}
@@ -205,7 +205,7 @@ def test_a_bound_that_misses_a_maximiser_is_loose():
 
 
 def test_an_enclosure_decides_what_it_can():
-    with precisely():
+    with working_precision():
         third, more = ball(1) / 3, ball(1) / 3 + ball(2) ** -100
         assert judge([bracket_trial("equal", third, ball(1) / 3)]) is ClaimVerdict.HOLDS
         assert judge([bracket_trial("above", more, third)]) is ClaimVerdict.FALSE
@@ -231,7 +231,7 @@ def test_a_finding_cannot_store_a_verdict():
 
 
 def test_enclosures_hold_the_true_value():
-    with precisely():
+    with working_precision():
         half = softmax([0, 0], 0.25)
         assert all(weight.contains(ball(0.5)) for weight in half)
         two = log_sum_exp([0.0, 0.0], 1)
@@ -245,10 +245,10 @@ def test_precision_is_given_back():
     from flint import ctx
 
     before = ctx.prec
-    with precisely(999):
+    with working_precision(999):
         assert ctx.prec == 999
     assert ctx.prec == before
-    with pytest.raises(TypeError), precisely(999):
+    with pytest.raises(TypeError), working_precision(999):
         ball("x", "y")
     assert ctx.prec == before
 

@@ -13,7 +13,7 @@ from hardmax.geometry.cayley import cayley_polytope
 from hardmax.papers.subjects.counting.growth import leading_coefficient, polynomial_degree
 from hardmax.papers.subjects.counting.lower_bound_proof import parabola_keys, sawtooth_formula
 from hardmax.papers.subjects.counting.polytope_sums import (
-    in_general_position,
+    are_in_general_position,
     independent_heads,
     n_vertices,
     overlay_identity,
@@ -56,23 +56,23 @@ def test_too_few_values_are_refused():
 @examples(15)
 def test_overlays_in_general_position_obey_eulers_formula(seed):
     heads = [integer_keys(seed + i, n, 3, 500) for i, n in enumerate((4, 5, 3))]
-    if in_general_position(heads):
+    if are_in_general_position(heads):
         assert n_vertices(heads) == overlay_identity(heads)
         assert n_vertices(heads) <= cells_bias_free([4, 5, 3], None, 3)
 
 
 def test_special_positions_are_noticed():
     first, second, third = (integer_keys(seed, 4, 3, 999) for seed in (1, 2, 3))
-    assert in_general_position([first, second, third])
+    assert are_in_general_position([first, second, third])
     flat = first.copy()
     flat[3] = flat[0] + 2 * (flat[1] - flat[0]) + 3 * (flat[2] - flat[0])
-    assert not in_general_position([flat, second, third])  # four points in a plane
+    assert not are_in_general_position([flat, second, third])  # four points in a plane
     parallel = second.copy()
     parallel[1] = parallel[0] + (first[1] - first[0]) + (first[2] - first[0])
-    assert not in_general_position([first, parallel, third])  # an edge parallel to a triangle
+    assert not are_in_general_position([first, parallel, third])  # an edge parallel to a triangle
     dependent = third.copy()
     dependent[1] = dependent[0] + (first[1] - first[0]) + (second[1] - second[0])
-    assert not in_general_position([first, second, dependent])  # three edges in a plane
+    assert not are_in_general_position([first, second, dependent])  # three edges in a plane
 
 
 def test_the_cayley_polytope_of_two_triangles():

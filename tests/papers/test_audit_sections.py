@@ -24,11 +24,11 @@ from hardmax.papers.claims import ClaimVerdict
 from hardmax.papers.ledger import all_claims
 from hardmax.papers.subjects.attention.maxout_emulation import (
     Emulation,
-    comparable,
-    dense_numbers,
-    full_maxout,
-    maxout_parameters,
-    most_nonzeros,
+    count_dense_numbers,
+    count_parameters,
+    dense_maxout,
+    max_nonzeros,
+    nonzero_factor,
 )
 from hardmax.papers.subjects.attention.multi_head import SimplicialCayley
 from hardmax.papers.subjects.counting.lower_bound import HeadSizes, spread_coefficient
@@ -230,16 +230,16 @@ SHAPES = st.lists(st.integers(1, 7), min_size=3, max_size=6)
 @given(SHAPES, st.integers(1, 9))
 def test_sizes_are_those_of_the_formulas(widths, rank):
     size = compile_maxout(
-        full_maxout(widths, rank), Box(-np.ones(widths[0]), np.ones(widths[0]))
+        dense_maxout(widths, rank), Box(-np.ones(widths[0]), np.ones(widths[0]))
     ).size
-    assert size.source_parameters == maxout_parameters(widths, rank)
-    assert size.nonzeros == most_nonzeros(widths, rank)
-    assert size.parameters == dense_numbers(widths, rank)
+    assert size.source_parameters == count_parameters(widths, rank)
+    assert size.nonzeros == max_nonzeros(widths, rank)
+    assert size.parameters == count_dense_numbers(widths, rank)
 
 
 @given(st.lists(st.integers(1, 60), min_size=3, max_size=9), st.integers(1, 4000))
 def test_no_shape_has_more_nonzero_weights_than_the_theorem_says(widths, rank):
-    assert most_nonzeros(widths, rank) <= comparable(rank) * maxout_parameters(widths, rank)
+    assert max_nonzeros(widths, rank) <= nonzero_factor(rank) * count_parameters(widths, rank)
 
 
 @pytest.mark.parametrize("rank", [1, 2, 3, 6, 7, 8, 9, 64, 65, 2**20])
@@ -247,14 +247,14 @@ def test_chains_of_single_units_stay_below_the_factor_and_come_close(rank):
     ratios = []
     for n in (3, 4, 5, 6, 10, 100, 3000):
         widths = [1] * n
-        ratios.append(Fraction(most_nonzeros(widths, rank), maxout_parameters(widths, rank)))
-    assert max(ratios) <= comparable(rank)
+        ratios.append(Fraction(max_nonzeros(widths, rank), count_parameters(widths, rank)))
+    assert max(ratios) <= nonzero_factor(rank)
     if rank in (1, 2**20):
-        assert max(ratios) > Fraction(99, 100) * comparable(rank)
+        assert max(ratios) > Fraction(99, 100) * nonzero_factor(rank)
 
 
 def test_the_old_factor_fails_for_a_chain():
     chain = (1,) * 6
-    size = compile_maxout(full_maxout(chain, 2), Box([-1.0], [1.0])).size
+    size = compile_maxout(dense_maxout(chain, 2), Box([-1.0], [1.0])).size
     assert (size.nonzeros, size.source_parameters) == (116, 18)
     assert size.nonzeros > 3 * 2 * size.source_parameters

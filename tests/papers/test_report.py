@@ -10,7 +10,7 @@ from hardmax._ground.records import Record
 from hardmax.errors import ArgumentError
 from hardmax.papers.findings import BIBLIOGRAPHY, FINDINGS
 from hardmax.papers.ledger import find_claims
-from hardmax.papers.pages import Ruling, figure_image, image, ledger
+from hardmax.papers.pages import Ruling, embed_figure, embed_image, ledger_html
 from hardmax.papers.registry import experiment_titles
 from hardmax.papers.report_page import Chapter, write_report
 
@@ -78,11 +78,11 @@ def test_both_papers_are_linked(page):
 
 def test_nothing_runs_and_nothing_is_loaded(page):
     assert not {"script", "link", "iframe", "i", "b"} & set(page.tags)
-    assert all(image.startswith("data:image/") for image in page.images)
+    assert all(embed_image.startswith("data:image/") for embed_image in page.images)
 
 
 def test_a_heavy_drawing_goes_in_as_pixels(page):
-    assert [image.partition(";")[0] for image in page.images] == [
+    assert [embed_image.partition(";")[0] for embed_image in page.images] == [
         "data:image/svg+xml",
         "data:image/png",
     ]
@@ -106,17 +106,17 @@ def test_a_report_of_nothing_is_refused(tmp_path):
 def test_only_wide_figures_scroll_on_a_phone(width, wide):
     svg = f'<svg width="{width}pt" viewBox="0 0 {width}.5 300.25"/>'.encode()
     png = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + width.to_bytes(4) + (300).to_bytes(4)
-    assert ('class="wide"' in image(svg, "svg+xml", "")) == wide
-    assert ('class="wide"' in image(png, "png", "")) == wide
-    assert "wide" not in image(b"", "png", "") + image(b"<svg/>", "svg+xml", "")
+    assert ('class="wide"' in embed_image(svg, "svg+xml", "")) == wide
+    assert ('class="wide"' in embed_image(png, "png", "")) == wide
+    assert "wide" not in embed_image(b"", "png", "") + embed_image(b"<svg/>", "svg+xml", "")
 
 
 def test_a_narrow_page_shows_stacked_panels(tmp_path):
     svg = '<svg width="900pt" viewBox="0 0 900.5 300.25"/>'
     (tmp_path / "name.svg").write_text(svg)
-    assert figure_image(tmp_path / "name", "").startswith('<img class="wide"')
+    assert embed_figure(tmp_path / "name", "").startswith('<img class="wide"')
     (tmp_path / "name-narrow.svg").write_text(svg)
-    shown = figure_image(tmp_path / "name", "")
+    shown = embed_figure(tmp_path / "name", "")
     assert shown.startswith('<picture><source media="(max-width: 40rem)" srcset="data:image/svg')
     assert "wide" not in shown.partition("<img")[2].partition("src")[0]
 
@@ -138,4 +138,4 @@ def test_works_are_those_of_the_bibliography():
 
 def test_verdicts_are_counted_in_one_order():
     rulings = [Ruling("a", "", "", word, "") for word in ("false", "holds", "odd", "false")]
-    assert "1 holds, 2 false, 1 odd." in ledger(rulings)
+    assert "1 holds, 2 false, 1 odd." in ledger_html(rulings)

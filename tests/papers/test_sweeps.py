@@ -32,7 +32,7 @@ def test_rows_are_counts_of_the_models():
 
 
 def test_a_sweep_that_was_ended_goes_on(tmp_path, monkeypatch):
-    table, points, usual = tmp_path / "sweep.csv", sweep_points(GRID), sweeps._row
+    table, points, usual = tmp_path / "sweep.csv", sweep_points(GRID), sweeps._count_point
     whole, asked = sweep(points), []
 
     def row(max_seconds, point):
@@ -71,7 +71,7 @@ def test_processes_give_the_same_rows(tmp_path):
 
 
 def test_models_that_fail_are_named_and_the_rest_is_done(tmp_path, monkeypatch):
-    usual, points = sweeps._row, sweep_points(GRID)
+    usual, points = sweeps._count_point, sweep_points(GRID)
 
     def row(max_seconds, point):
         if point == points[3]:

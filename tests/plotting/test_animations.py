@@ -10,7 +10,7 @@ from hardmax.models.heads import AttentionHead
 from hardmax.papers.experiments.random_models import random_transformer
 from hardmax.plotting.animations import animate_depth, animate_temperature
 from hardmax.plotting.drawing import plot
-from hardmax.plotting.partitions import layers_that_cut
+from hardmax.plotting.partitions import count_cells_by_layer
 from hardmax.regions.engines import enumerate_regions
 
 SQUARE = Box([-2, -2], [2, 2])
@@ -29,7 +29,7 @@ def test_a_head_at_falling_temperatures(tmp_path):
 def test_a_partition_layer_by_layer(tmp_path):
     models = [random_transformer(np.random.default_rng(1), 3, 1, 3, n) for n in (1, 2)]
     parts = [enumerate_regions(model, SQUARE) for model in models]
-    counts = layers_that_cut(parts[1])
+    counts = count_cells_by_layer(parts[1])
     assert counts[2] == parts[0].n_cells
     assert max(counts.values()) == parts[1].n_cells
     page = animate_depth(parts[1], tmp_path / "depth.html").read_text()

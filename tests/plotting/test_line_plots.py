@@ -9,7 +9,7 @@ import hardmax as hm
 from hardmax.errors import ArgumentError
 from hardmax.papers.experiments.random_models import random_transformer
 from hardmax.plotting import house_style
-from hardmax.plotting.intervals import largest_outputs, thin_graph
+from hardmax.plotting.intervals import find_largest_outputs, thin_graph
 
 
 @pytest.fixture(autouse=True)
@@ -111,7 +111,7 @@ def test_which_output_is_the_largest_agrees_with_many_points():
     rng = np.random.default_rng(3)
     ends = np.sort(rng.normal(size=30))
     maps = rng.normal(size=(29, 2, 7))
-    places, winners = largest_outputs(ends, maps)
+    places, winners = find_largest_outputs(ends, maps)
     assert (places[0], places[-1]) == (ends[0], ends[-1])
     assert (np.diff(places) > 0).all()
     t = rng.uniform(ends[0], ends[-1], size=4000)

@@ -20,7 +20,7 @@ from hardmax.models.transformers import Block, FeedForward, HardTransformer
 from hardmax.papers.experiments.random_models import random_transformer
 from hardmax.plotting.drawing import plot
 from hardmax.plotting.style import cell_colours, house_style
-from hardmax.plotting.windows import cells_outside
+from hardmax.plotting.windows import count_cells_outside
 from hardmax.regions.arrow_tables import save_partition
 from hardmax.regions.engines import enumerate_regions
 from hardmax.tropical.diagrams.order_k import order_k_diagram
@@ -264,7 +264,7 @@ def test_a_window_has_the_scale_of_the_vertices(scale):
     )
     window = Box(*np.transpose([plot(part).get_xlim(), plot(part).get_ylim()]))
     assert 0.2 * scale < float((window.high - window.low).max()) < 40.0 * scale
-    assert part.n_cells / 2 < part.n_cells - cells_outside(part, window) < part.n_cells
+    assert part.n_cells / 2 < part.n_cells - count_cells_outside(part, window) < part.n_cells
 
 
 def test_cells_of_a_search_that_stopped_are_outside_by_their_vertices():
@@ -272,7 +272,7 @@ def test_cells_of_a_search_that_stopped_are_outside_by_their_vertices():
     box = Box([-0.01, -0.01], [0.01, 0.01])
     inside = {tuple(r) for r in enumerate_regions(a_small_transformer(), box).signatures.tolist()}
     n_outside = sum(tuple(row) not in inside for row in part.signatures.tolist())
-    assert 0 < cells_outside(part, box) <= n_outside
+    assert 0 < count_cells_outside(part, box) <= n_outside
     assert plot(part).get_title() == "at least 1 of 9 cells lies outside this window"
 
 

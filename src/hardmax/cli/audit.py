@@ -51,7 +51,7 @@ def audit(
         # One claim has files of its own; the record of the whole ledger is not overwritten.
         name = claims[0].id[: len(claim)]
         for result in results:
-            _explain(console, result)
+            _print_explanation(console, result)
     else:
         _print_table(console, results)
     written = write_audit(results, out, name)
@@ -83,7 +83,7 @@ def _print_table(console: Any, results: "Sequence[Result]") -> None:
     console.print(summary(results))
 
 
-def _explain(console: Any, result: "Result") -> None:
+def _print_explanation(console: Any, result: "Result") -> None:
     row = result.row
     style = _COLOURS[row["verdict"]]
     console.print(f"[bold]{row['id']}[/]  {_escape_markup(row['where'])} ({row['source']})")

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from hardmax.cli.flags import rename_arguments
-from hardmax.cli.models import Activations, LastActivation, describe, read_model
+from hardmax.cli.models import Activations, LastActivation, describe_model, read_model
 
 
 def explore(
@@ -58,7 +58,7 @@ def explore(
     from hardmax.errors import ArgumentError
     from hardmax.explorer.exploring import Exploration
     from hardmax.explorer.exploring import explore as explore_model
-    from hardmax.explorer.heads_at_work import checkpoint_data
+    from hardmax.explorer.heads_at_work import checkpoint_to_data
     from hardmax.geometry.domain_text import read_domain
     from hardmax.models.checkpoints.finding import BUNDLED
 
@@ -67,7 +67,7 @@ def explore(
         network, _ = read_model("MODEL", model, activations, last_activation)
         where = None if domain is None else read_domain(domain, "--domain")
         start = explore_model(network, where)
-        print(f"{'model':<14}{describe(network)}")
+        print(f"{'model':<14}{describe_model(network)}")
     elif domain is not None:
         raise ArgumentError("`--domain` requires a MODEL.")
     if not (tokens is None and text is None) and not checkpoint:
@@ -75,7 +75,7 @@ def explore(
     if checkpoint:
         numbers = None if tokens is None else _parse_numbers(tokens)
         with rename_arguments(source="--checkpoint", select="@NAME"):
-            models = tuple(checkpoint_data(name, numbers, text) for name in checkpoint)
+            models = tuple(checkpoint_to_data(name, numbers, text) for name in checkpoint)
         first = start.start or {"view": "real", "real": {"name": models[0]["name"]}}
         start = Exploration(first, models)
         for data in models:

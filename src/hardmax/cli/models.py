@@ -45,7 +45,7 @@ def read_model(
     from hardmax.errors import ArgumentError
 
     with report_file_errors(flag, path):
-        kind = _format(path)
+        kind = _read_format(path)
         if path.suffix.lower() == ".onnx" and activations is None and last_activation is None:
             from hardmax.models.formats.onnx.graphs import from_onnx
             from hardmax.models.graphs.graph_networks import GraphNetwork
@@ -90,7 +90,7 @@ def read_model(
         return load_model(path), ""
 
 
-def describe(model: Any) -> str:
+def describe_model(model: Any) -> str:
     """Return a one-line description of a model."""
     from hardmax.models.argmax import ArgmaxNetwork
 
@@ -106,7 +106,7 @@ def _is_script_archive(path: Path) -> bool:
     return is_script_archive(path)
 
 
-def _format(path: Path) -> str | None:
+def _read_format(path: Path) -> str | None:
     """Return the format recorded in a file, or None if the file is not one of this library."""
     from hardmax._ground.json_text import parse_json
     from hardmax.errors import RecordFormatError

@@ -59,16 +59,16 @@ def plot(
 
     choice("color", color, ("region", "map", "cell"))
     target = Path(f"{file.stem}.png") if output is None else output
-    check_picture("--output", target)
+    check_picture_file("--output", target)
     box = None if window is None else read_box(window, "--window")
-    part = _partition(file, domain)
+    part = _load_or_search(file, domain)
     with rename_arguments(box="--window", obj="FILE"):
         options = {"color": color, "walls": walls, "legend": legend, "box": box}
         save_picture(part, "--output", target, theme="dark" if dark else "light", **options)
     print(f"{'picture':<14}{target}")
 
 
-def check_picture(flag: str, path: Path) -> None:
+def check_picture_file(flag: str, path: Path) -> None:
     """Refuse a picture file that could not be written, before anything is computed.
 
     Raises:
@@ -129,7 +129,7 @@ def list_counts(part: "Partition", *, only_cells: bool = False) -> list[tuple[st
     return [("cells", n_cells if n_cells.startswith("at least") else f"at least {n_cells}")]
 
 
-def _partition(file: Path, domain: str | None) -> "Partition":
+def _load_or_search(file: Path, domain: str | None) -> "Partition":
     """Read a saved partition, or search a model on a domain."""
     from hardmax.cli.models import read_model
     from hardmax.geometry.domain_text import read_domain

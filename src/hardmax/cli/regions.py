@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from hardmax.cli.flags import rename_arguments, report_file_errors
-from hardmax.cli.models import Activations, LastActivation, describe, read_model
-from hardmax.cli.pictures import check_folder, check_picture, list_counts, save_picture
+from hardmax.cli.models import Activations, LastActivation, describe_model, read_model
+from hardmax.cli.pictures import check_folder, check_picture_file, list_counts, save_picture
 from hardmax.errors import ArgumentError
 
 if TYPE_CHECKING:
@@ -119,14 +119,14 @@ def regions(
     in_parts = store is not None and certificate is not None and certificate.suffix != ".json"
     _check_targets(out, None if in_parts else certificate, plot, where.dim)
 
-    def tell(name: str, text: object) -> None:
+    def print_row(name: str, text: object) -> None:
         if not as_json:
             print(f"{name:<14}{text}", flush=True)
 
-    tell("model", describe(network))
+    print_row("model", describe_model(network))
     if assumed:
-        tell("assumed", assumed)
-    tell("domain", domain_text(where))
+        print_row("assumed", assumed)
+    print_row("domain", domain_text(where))
     start = time.perf_counter()
     limits = {"max_cells": max_cells, "max_seconds": max_seconds}
     part, is_stopped = _search(
@@ -145,36 +145,36 @@ def regions(
     # Counting regions and maps needs all cells in memory at once.
     found = list_counts(part, only_cells=count or store is not None)
     for name, number in found:
-        tell(name, number)
-    tell("search", f"{seconds:.2f} s, engine {part.engine}")
+        print_row(name, number)
+    print_row("search", f"{seconds:.2f} s, engine {part.engine}")
     written = {"store": store, "out": out, "certificate": certificate, "plot": plot}
     if store is not None:
-        tell("written", store)
+        print_row("written", store)
     if out is not None:
         from hardmax.regions.arrow_tables import save_partition
 
         with report_file_errors("--out", out):
             save_partition(part, out)
-        tell("written", out)
+        print_row("written", out)
     if certificate is not None:
         with report_file_errors("--certificate", certificate):
             _save_certificate(part, certificate, {"workers": workers, "executor": executor})
-        tell("certificate", certificate)
+        print_row("certificate", certificate)
     if plot is not None:
         with rename_arguments(obj="--plot", box="--domain"):
             save_picture(part, "--plot", plot)
-        tell("picture", plot)
+        print_row("picture", plot)
     if as_json:
         parameters = {"model": str(model), "domain": domain_text(where), **limits}
         files = {name: str(path) for name, path in written.items() if path is not None}
-        print(_record(part, parameters, found, files, assumed, seconds).to_json())
+        print(_make_record(part, parameters, found, files, assumed, seconds).to_json())
     if is_stopped:
         raise KeyboardInterrupt
     if not part.is_complete:
         reached = " or ".join(
             f"--{k.replace('_', '-')}" for k, v in limits.items() if v is not None
         )
-        tell("incomplete", f"{reached} stopped the search; there may be more cells")
+        print_row("incomplete", f"{reached} stopped the search; there may be more cells")
         raise typer.Exit(1)
 
 
@@ -233,7 +233,7 @@ def verify(
         claim = Certificate.load(files[0])
         parts = files if certificate.is_dir() else claim
     where = None if domain is None else read_domain(domain, "--domain")
-    print(f"{'model':<14}{describe(network)}")
+    print(f"{'model':<14}{describe_model(network)}")
     if assumed:
         print(f"{'assumed':<14}{assumed}")
     print(f"{'domain':<14}{_describe_domain(claim)}", flush=True)
@@ -276,7 +276,7 @@ def _check_targets(out: Path | None, certificate: Path | None, plot: Path | None
     if certificate is not None:
         check_folder("--certificate", certificate)
     if plot is not None:
-        check_picture("--plot", plot)
+        check_picture_file("--plot", plot)
         if dim not in (1, 2, 3):
             raise ArgumentError(
                 f"`--plot` draws domains of dimension 1 to 3; this domain has dimension {dim}. "
@@ -300,7 +300,7 @@ def _search(model: Any, domain: Any, options: dict[str, Any]) -> "tuple[Partitio
     return part, not part.is_complete and not has_limit
 
 
-def _record(
+def _make_record(
     part: "Partition",
     parameters: dict[str, Any],
     found: list[tuple[str, str]],

@@ -69,12 +69,12 @@ def reproduce(
 def _run_all(out: Path, level: "Level", again: bool) -> None:
     """Run every experiment and the audit; results that are up to date are kept."""
     from hardmax.cli.audit_beside import start_audit, wait_for_audit
-    from hardmax.papers.audit import kept_audit
+    from hardmax.papers.audit import read_current_summary
     from hardmax.papers.experiment_runs import run_experiments
     from hardmax.papers.registry import experiment_titles
 
     names = list(experiment_titles())
-    kept = None if again else kept_audit(out / "audit")
+    kept = None if again else read_current_summary(out / "audit")
     if kept is not None:
         run_experiments(names, out, level=level, again=again)
         print(f"audit: {kept} (up to date)")

@@ -13,14 +13,14 @@ import numpy as np
 
 from hardmax._ground.files import atomic_write
 from hardmax.errors import ArgumentError
-from hardmax.explorer.heads_at_work import heads_data
-from hardmax.explorer.joined_page import page
-from hardmax.explorer.plain_data import domain_data, model_data
+from hardmax.explorer.heads_at_work import heads_to_data
+from hardmax.explorer.joined_page import build_page
+from hardmax.explorer.plain_data import domain_to_data, model_to_data
 from hardmax.geometry.domains import Box
 from hardmax.models.checkpoints.heads import HeadArrays
 from hardmax.models.model_arguments import read_model
 from hardmax.models.transformers import Block, HardTransformer
-from hardmax.plotting.windows import HALF_SIDE, default_window, finite_vertices
+from hardmax.plotting.windows import HALF_SIDE, choose_default_window, finite_vertices
 from hardmax.regions.arrow_tables import load_partition
 from hardmax.regions.charted_domains import charted
 from hardmax.regions.partition import Partition
@@ -50,7 +50,7 @@ class Exploration:
 
     def page(self) -> str:
         """Return the page as one HTML file."""
-        return page(self.start, models=self.models)
+        return build_page(self.start, models=self.models)
 
     def _repr_html_(self) -> str:
         text = html.escape(self.page(), quote=True)
@@ -115,14 +115,14 @@ def explore(
     obj = read_model(obj, "obj")
     if isinstance(obj, HeadArrays | tuple | list):
         layers = [obj] if isinstance(obj, HeadArrays) else obj
-        data = heads_data(layers, labels)
+        data = heads_to_data(layers, labels)
         return Exploration({"view": "real", "real": {"name": data["name"]}}, (data,))
     model, where = obj, domain
     if isinstance(obj, Partition):
         model, where = obj.network, obj.domain if domain is None else domain
     if isinstance(model, Block):
         model = HardTransformer([model])
-    data = model_data(model)
+    data = model_to_data(model)
     dim_in = model.dim if not hasattr(model, "dim_in") else model.dim_in
     if where is None and dim_in != 2:
         raise ArgumentError(
@@ -131,7 +131,7 @@ def explore(
         )
     if where is None:
         where = Box(np.full(2, -HALF_SIDE), np.full(2, HALF_SIDE))
-    shown = domain_data(where, dim_in)
+    shown = domain_to_data(where, dim_in)
     points = finite_vertices(obj) if isinstance(obj, Partition) and domain is None else None
     regions = {
         "source": {"kind": "file"},
@@ -142,12 +142,12 @@ def explore(
         "plane": False,
         "size": 4,
         "colour": "cell",
-        "window": _window(default_window(charted(where, dim_in), points)),
+        "window": _square_window(choose_default_window(charted(where, dim_in), points)),
     }
     return Exploration({"view": "regions", "regions": regions})
 
 
-def _window(window: Box) -> dict[str, float]:
+def _square_window(window: Box) -> dict[str, float]:
     """Return a square window that shows a box with a small margin."""
     (x, y), sides = (window.low + window.high) / 2, window.high - window.low
     return {"x": float(x), "y": float(y), "half": 0.53 * float(sides.max())}

@@ -24,7 +24,7 @@ MOST_NUMBERS = 2_000_000
 _N_DRAWN = 16
 
 
-def heads_data(
+def heads_to_data(
     layers: Sequence[HeadArrays],
     labels: Sequence[str] | None = None,
     *,
@@ -45,7 +45,7 @@ def heads_data(
 
     Examples:
         >>> one = HeadArrays(np.ones((1, 2, 1)), np.ones((1, 2, 1)), np.ones((1, 2, 1)), True)
-        >>> heads_data([one], ["a", "b"])["layers"][0]["keys"]
+        >>> heads_to_data([one], ["a", "b"])["layers"][0]["keys"]
         [[[1.0], [1.0]]]
     """
     given = list(layers)
@@ -81,7 +81,7 @@ def heads_data(
     }
 
 
-def checkpoint_data(
+def checkpoint_to_data(
     name: str, tokens: Sequence[int] | None = None, text: str | None = None
 ) -> dict[str, Any]:
     """Run a checkpoint on tokens or a text, and return its heads at work.
@@ -99,11 +99,11 @@ def checkpoint_data(
         HardmaxError: If the checkpoint cannot be read, or does not have these tokens.
 
     Examples:
-        >>> checkpoint_data("hardmax", text="cab|")["labels"]
+        >>> checkpoint_to_data("hardmax", text="cab|")["labels"]
         ['c', 'a', 'b', '|']
     """
     source, select = _split_name(name)
-    weights, rng = _load(source, select), np.random.default_rng(0)
+    weights, rng = _load_checkpoint(source, select), np.random.default_rng(0)
     labels: Sequence[str] | None = None
     vectors = None
     if text is not None:
@@ -130,7 +130,7 @@ def checkpoint_data(
     kind = f"{weights.family}, {len(weights.layers)} layers of {heads.n_heads} heads"
     sizes = f"d = {weights.dim}, d_k = {heads.head_dim}"
     layers = head_arrays(weights, run)
-    return heads_data(layers, labels, name=name, about=f"{kind}, {sizes}; {about}")
+    return heads_to_data(layers, labels, name=name, about=f"{kind}, {sizes}; {about}")
 
 
 def _split_name(name: str) -> tuple[str, str | None]:
@@ -140,18 +140,18 @@ def _split_name(name: str) -> tuple[str, str | None]:
 
 
 @lru_cache(maxsize=2)
-def _load(source: str, select: str | None) -> TransformerWeights:
+def _load_checkpoint(source: str, select: str | None) -> TransformerWeights:
     return load_checkpoint(source, select)
 
 
 @cache
-def sample_heads() -> dict[str, Any]:
+def bundled_heads() -> dict[str, Any]:
     """Return the heads of the small transformer of the package, which every page contains.
 
     Examples:
-        >>> sample_heads()["name"], "".join(sample_heads()["labels"])
+        >>> bundled_heads()["name"], "".join(bundled_heads()["labels"])
         ('hardmax', 'transformer|aefmnorrrst')
     """
-    data = checkpoint_data(BUNDLED, text="transformer|aefmnorrrst")
+    data = checkpoint_to_data(BUNDLED, text="transformer|aefmnorrrst")
     about = "the small trained transformer of the package, which sorts letters"
     return {**data, "about": f"{about}: {data['about']}"}

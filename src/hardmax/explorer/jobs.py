@@ -34,29 +34,29 @@ MOST_DOMAIN_NUMBERS = 20_000
 """The maximum number of entries of a domain, including the directions of a plane."""
 
 
-class Question(NamedTuple):
-    """A question of the page: the cells of a network on a planar domain."""
+class SearchRequest(NamedTuple):
+    """A request of the page: the cells of a network on a planar domain."""
 
     network: ArgmaxNetwork
     domain: Any
 
 
-def read_question(message: dict[str, Any]) -> Question:
-    """Read a question of the page; the message is not trusted.
+def parse_request(message: dict[str, Any]) -> SearchRequest:
+    """Read a request of the page; the message is not trusted.
 
     Args:
         message: A mapping with `model` and `domain` as plain data, and optionally `depth`, the
             number of layers to keep.
 
     Raises:
-        HardmaxError: If the question is malformed or too large.
+        HardmaxError: If the request is malformed or too large.
 
     Examples:
         >>> net = {"kind": "ReluNetwork", "weights": [[[1.0], [2.0]], [[1.0]]],
         ...        "biases": [[0.0], [0.0]]}
-        >>> read_question({"model": net, "domain": {"plane": True}}).network.n_groups
+        >>> parse_request({"model": net, "domain": {"plane": True}}).network.n_groups
         1
-        >>> read_question({"model": 3, "domain": {}})
+        >>> parse_request({"model": 3, "domain": {}})
         Traceback (most recent call last):
             ...
         hardmax.errors.ArgumentError: `model` must be an object; got int.
@@ -75,7 +75,7 @@ def read_question(message: dict[str, Any]) -> Question:
         width = layers[-1].dim_out if layers else network.embedding.dim_out
         network = ArgmaxNetwork(layers, network.embedding, AffineMap.identity(width))
     charted(domain, network.dim_in)
-    return Question(network, domain)
+    return SearchRequest(network, domain)
 
 
 def _count_numbers(value: Any, most: int) -> int:
@@ -93,16 +93,16 @@ def _count_numbers(value: Any, most: int) -> int:
 
 
 def find_cells(
-    question: Question, is_given_up: Callable[[], bool], report: Callable[[int], None]
+    request: SearchRequest, is_cancelled: Callable[[], bool], report: Callable[[int], None]
 ) -> Partition | None:
     """Find all cells, up to the limits; return None if the search was cancelled.
 
     Args:
-        question: The network and the domain.
-        is_given_up: Returns whether to cancel; called between slices.
+        request: The network and the domain.
+        is_cancelled: Returns whether to cancel; called between slices.
         report: Called with the number of cells found so far.
     """
-    network, domain = question
+    network, domain = request
     where = search_domain(network, read_planar_domain(domain, network.dim_in))
     run = Run(where, None, c_int32(0), stores=True)
     budget, deadline = run.first_budget, time.monotonic() + MOST_SECONDS
@@ -116,12 +116,12 @@ def find_cells(
             budget = next_budget(budget, time.perf_counter() - began, SLICE_S)
         else:
             run.handle_stop(status)
-        if is_given_up():
+        if is_cancelled():
             return None
         report(run.n_found)
 
 
-def certify(question: Question) -> dict[str, Any]:
+def certify(request: SearchRequest) -> dict[str, Any]:
     """Make a certificate of all cells, and check it from its text and the weights only.
 
     Returns:
@@ -130,7 +130,7 @@ def certify(question: Question) -> dict[str, Any]:
     Raises:
         ArgumentError: If there are too many cells.
     """
-    network, domain = question
+    network, domain = request
     part = enumerate_regions(network, domain, max_cells=MOST_CERTIFIED + 1)
     if part.n_found > MOST_CERTIFIED:
         raise ArgumentError(
@@ -142,7 +142,7 @@ def certify(question: Question) -> dict[str, Any]:
     return {"certificate": text, "isProved": verdict.ok, "n": verdict.n_cells}
 
 
-def cells_message(number: int, part: Partition) -> bytes:
+def encode_cells(number: int, part: Partition) -> bytes:
     """Encode cells for the page: the length of a JSON header, the header, and arrays."""
     cells = part.cells
     assert cells.vertices is not None

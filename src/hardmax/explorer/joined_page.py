@@ -9,8 +9,8 @@ from importlib.resources import files
 from typing import Any
 
 from hardmax.constructions.families.shattering import shattering_transformer
-from hardmax.explorer.heads_at_work import sample_heads
-from hardmax.explorer.plain_data import model_data
+from hardmax.explorer.heads_at_work import bundled_heads
+from hardmax.explorer.plain_data import model_to_data
 
 _MODULES = (
     "exact", "models", "engine", "counting", "checker", "certificates", "colours", "drawings",
@@ -22,7 +22,7 @@ _IMPORT = re.compile(r'^import \{([^}]*)\} from "\./(\w+)\.js";$', re.MULTILINE)
 _EXPORT = re.compile(r"^export (?=(?:async )?(?:function|const|class) (\w+))", re.MULTILINE)
 
 
-def page(
+def build_page(
     start: dict[str, Any] | None = None,
     server: str = "",
     *,
@@ -34,44 +34,44 @@ def page(
     Args:
         start: The initial state, as the page itself saves it. Missing fields have their defaults.
         server: The token for the server that serves the page; empty if there is no server.
-        models: Heads of checkpoints at work, as `heads_data` returns them.
+        models: Heads of checkpoints at work, as `heads_to_data` returns them.
         offers: The names of the checkpoints that the server can run.
 
     Examples:
-        >>> text = page({"view": "regions"})
+        >>> text = build_page({"view": "regions"})
         >>> "<script src" in text, "import {" in text
         (False, False)
     """
     parts = {
         '<script type="application/json" id="start">': _safe_json(start) if start else "",
-        '<script type="application/json" id="presets">': _safe_json(_presets()),
+        '<script type="application/json" id="presets">': _safe_json(_preset_models()),
         '<script type="application/json" id="heads">': _safe_json(
-            {"models": [*models, sample_heads()], "offers": list(offers)}
+            {"models": [*models, bundled_heads()], "offers": list(offers)}
         ),
-        '<script type="text/plain" id="engine">': base64.b64encode(engine_bytes()).decode(),
+        '<script type="text/plain" id="engine">': base64.b64encode(read_engine()).decode(),
     }
     text = _read("index.html")
     text = text.replace('name="server" content=""', f'name="server" content="{server}"')
     text = text.replace("/*style.css*/", "\n" + _read("style.css"))
     for tag, content in parts.items():
         text = text.replace(tag, tag + content)
-    return text.replace("/*program*/", "\n" + program())
+    return text.replace("/*program*/", "\n" + join_modules())
 
 
-def engine_bytes() -> bytes:
+def read_engine() -> bytes:
     """Return the engine, a WebAssembly module, or no bytes if it has not been built."""
     engine = files("hardmax.explorer") / "engine.wasm"
     return engine.read_bytes() if engine.is_file() else b""
 
 
 @cache
-def program() -> str:
+def join_modules() -> str:
     """Return all modules as one script, each in its own scope.
 
     Only two forms are supported: modules import names from modules next to them, and export
     functions, constants and classes at their declarations. The module `palette` is generated here.
     """
-    scopes = [f"modules.palette = {{ PALETTE: {_palette()} }};"]
+    scopes = [f"modules.palette = {{ PALETTE: {_palette_json()} }};"]
     for name in _MODULES:
         text = _read(f"{name}.js")
         text = _IMPORT.sub(r"const {\1} = modules.\2;", text)
@@ -84,15 +84,15 @@ def program() -> str:
 
 
 @cache
-def _presets() -> dict[str, Any]:
+def _preset_models() -> dict[str, Any]:
     """Return the built-in models of the page as plain data."""
     return {
-        f"shattering {depth}": model_data(shattering_transformer(2, 2, depth, 4))
+        f"shattering {depth}": model_to_data(shattering_transformer(2, 2, depth, 4))
         for depth in range(1, 5)
     }
 
 
-def _palette() -> str:
+def _palette_json() -> str:
     """Return the palette of all pictures as JSON."""
     text = (files("hardmax._ground") / "palette.json").read_text(encoding="utf-8")
     return json.dumps(json.loads(text), separators=(",", ":"))

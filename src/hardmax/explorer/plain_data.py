@@ -16,7 +16,7 @@ from hardmax.regions.charted_domains import ChartedDomain, charted
 _LAYER_ARRAYS = "slopes", "offsets", "starts", "slots", "gains", "values", "reads"
 
 
-def model_data(model: Any) -> dict[str, Any]:
+def model_to_data(model: Any) -> dict[str, Any]:
     """Return a model as lists of numbers and the name of its kind.
 
     Args:
@@ -28,7 +28,7 @@ def model_data(model: Any) -> dict[str, Any]:
         ArgumentError: If the model has another type.
 
     Examples:
-        >>> model_data(ReluNetwork([[[1.0], [2.0]], [[1.0]]]))
+        >>> model_to_data(ReluNetwork([[[1.0], [2.0]], [[1.0]]]))
         {'kind': 'ReluNetwork', 'weights': [[[1.0], [2.0]], [[1.0]]], 'biases': [[0.0], [0.0]]}
     """
     if isinstance(model, ReluNetwork):
@@ -42,18 +42,18 @@ def model_data(model: Any) -> dict[str, Any]:
             "biases": [_to_lists(layer) for layer in model.biases or ()],
         }
     if isinstance(model, AttentionHead):
-        return {"kind": "AttentionHead", **_head_data(model)}
+        return {"kind": "AttentionHead", **_head_to_data(model)}
     if isinstance(model, HardTransformer):
         maps = {"embedding": model.network.embedding, "readout": model.network.readout}
         return {
             "kind": "HardTransformer",
-            "blocks": [_block_data(block) for block in model.blocks],
-            **{name: _map_data(one) for name, one in maps.items() if not one.is_identity},
+            "blocks": [_block_to_data(block) for block in model.blocks],
+            **{name: _map_to_data(one) for name, one in maps.items() if not one.is_identity},
         }
     network = model if isinstance(model, ArgmaxNetwork) else getattr(model, "network", None)
     if not isinstance(network, ArgmaxNetwork):
         raise ArgumentError(f"`model` must be a model; got {type(model).__name__}.")
-    return _network_data(network)
+    return _network_to_data(network)
 
 
 def model_from_data(data: Any) -> ArgmaxNetwork:
@@ -64,7 +64,7 @@ def model_from_data(data: Any) -> ArgmaxNetwork:
 
     Examples:
         >>> net = ReluNetwork([[[1.0], [2.0]], [[1.0]]])
-        >>> model_from_data(model_data(net)).dim_in
+        >>> model_from_data(model_to_data(net)).dim_in
         2
     """
     try:
@@ -139,7 +139,7 @@ def domain_from_data(data: Any) -> Any:
         raise ArgumentError(f"`domain` is not valid domain data: {error!r:.200}.") from None
 
 
-def domain_data(domain: Any, dim_in: int) -> dict[str, Any]:
+def domain_to_data(domain: Any, dim_in: int) -> dict[str, Any]:
     """Return a two-dimensional domain in the input space of a model as plain data.
 
     Raises:
@@ -147,7 +147,7 @@ def domain_data(domain: Any, dim_in: int) -> dict[str, Any]:
 
     Examples:
         >>> from hardmax.geometry.domains import Box, WholeSpace
-        >>> domain_data(Box([0, 0], [1, 2]), 2), domain_data(WholeSpace(2), 2)
+        >>> domain_to_data(Box([0, 0], [1, 2]), 2), domain_to_data(WholeSpace(2), 2)
         ({'box': [0.0, 0.0, 1.0, 2.0]}, {'plane': True})
     """
     read: ChartedDomain = charted(domain, dim_in)
@@ -163,19 +163,19 @@ def domain_data(domain: Any, dim_in: int) -> dict[str, Any]:
         data = {"box": [float(x) for corner in read.corners for x in corner]}
     elif not data["rows"]:
         data = {"plane": True}
-    return data if read.is_identity else {**data, "chart": _map_data(read.chart)}
+    return data if read.is_identity else {**data, "chart": _map_to_data(read.chart)}
 
 
 def _to_lists(values: Any) -> Any:
     return values.tolist() if hasattr(values, "tolist") else [_to_lists(value) for value in values]
 
 
-def _map_data(affine: AffineMap) -> dict[str, Any]:
+def _map_to_data(affine: AffineMap) -> dict[str, Any]:
     weight = None if affine.is_identity else affine.weight.tolist()
     return {"weight": weight, "bias": affine.bias.tolist()}
 
 
-def _head_data(head: AttentionHead) -> dict[str, Any]:
+def _head_to_data(head: AttentionHead) -> dict[str, Any]:
     kept = head.unmasked
     data = {
         "query_weight": head.query_weight.tolist(),
@@ -190,31 +190,31 @@ def _head_data(head: AttentionHead) -> dict[str, Any]:
     return data
 
 
-def _block_data(block: Block) -> dict[str, Any]:
+def _block_to_data(block: Block) -> dict[str, Any]:
     return {
-        "heads": [_head_data(head) for head in block.heads],
-        "ffn": block.ffn and _feed_forward_data(block.ffn),
+        "heads": [_head_to_data(head) for head in block.heads],
+        "ffn": block.ffn and _feed_forward_to_data(block.ffn),
         "attention_residual": block.attention_residual,
         "ffn_residual": block.ffn_residual,
     }
 
 
-def _feed_forward_data(ffn: FeedForward) -> dict[str, Any]:
+def _feed_forward_to_data(ffn: FeedForward) -> dict[str, Any]:
     return {name: _to_lists(getattr(ffn, name)) for name in ("w_in", "b_in", "w_out", "b_out")}
 
 
-def _network_data(network: ArgmaxNetwork) -> dict[str, Any]:
+def _network_to_data(network: ArgmaxNetwork) -> dict[str, Any]:
     layers = []
     for layer in network.layers:
         arrays = {name: getattr(layer, name) for name in _LAYER_ARRAYS}
         layers.append(
             {
                 "residual": layer.residual,
-                "query": _map_data(layer.query),
-                "output": _map_data(layer.output),
+                "query": _map_to_data(layer.query),
+                "output": _map_to_data(layer.output),
                 **{name: array.tolist() for name, array in arrays.items() if array is not None},
             }
         )
-    maps = {"embedding": _map_data(network.embedding), "readout": _map_data(network.readout)}
+    maps = {"embedding": _map_to_data(network.embedding), "readout": _map_to_data(network.readout)}
     words = [list(words) for words in network.words]
     return {"kind": "ArgmaxNetwork", "layers": layers, **maps, "words": words}

@@ -19,9 +19,9 @@ from typing import Any
 
 from hardmax._ground.extras import load_extra
 from hardmax.errors import ArgumentError, HardmaxError
-from hardmax.explorer.heads_at_work import MOST_TOKENS, checkpoint_data
-from hardmax.explorer.jobs import cells_message, certify, find_cells, read_question
-from hardmax.explorer.joined_page import page
+from hardmax.explorer.heads_at_work import MOST_TOKENS, checkpoint_to_data
+from hardmax.explorer.jobs import certify, encode_cells, find_cells, parse_request
+from hardmax.explorer.joined_page import build_page
 
 MOST_BYTES = 32 << 20
 """The maximum size of a message in bytes."""
@@ -40,7 +40,7 @@ _HEADERS = {
 }
 
 
-def application(
+def make_application(
     start: dict[str, Any] | None = None,
     port: int = 0,
     token: str | None = None,
@@ -67,9 +67,9 @@ def application(
     routing = load_extra("starlette.routing", **purpose)
     secret = secrets.token_urlsafe(16) if token is None else token
     hosts = {f"{name}:{port}" for name in ("127.0.0.1", "localhost", "[::1]")}
-    text = page(start, server=secret, models=models, offers=offers)
-    pages = _Pages()
-    # Two threads per page: one for its search, and one to read its next question.
+    text = build_page(start, server=secret, models=models, offers=offers)
+    pages = _PageCount()
+    # Two threads per page: one for its search, and one to read its next request.
     threads = ThreadPoolExecutor(2 * MOST_PAGES)
 
     async def show(request: Any) -> Any:
@@ -93,7 +93,7 @@ def application(
         await websocket.accept()
         pages.count += 1
         try:
-            await _Conversation(websocket, threads, frozenset(offers)).hold()
+            await _PageConnection(websocket, threads, frozenset(offers)).run()
         finally:
             pages.count -= 1
 
@@ -101,61 +101,61 @@ def application(
     return applications.Starlette(routes=routes)
 
 
-class _Pages:
+class _PageCount:
     """The number of connected pages."""
 
     count = 0
 
 
-class _Conversation:
-    """The connection to one page, which runs one search at a time, the newest."""
+class _PageConnection:
+    """The connection to one page, which runs one search at a time: the latest."""
 
     def __init__(self, websocket: Any, threads: ThreadPoolExecutor, offers: frozenset[str]) -> None:
         self.socket = websocket
         self.threads = threads
         self.offers = offers
-        self.given_up = threading.Event()
+        self.cancelled = threading.Event()
         self.task: asyncio.Task[None] | None = None
         self.times: list[float] = []
 
-    async def hold(self) -> None:
+    async def run(self) -> None:
         try:
             while True:
                 message = await self.socket.receive()
                 if message["type"] == "websocket.disconnect":
                     return
-                await self.hear(message.get("text"))
+                await self.handle(message.get("text"))
         finally:
-            await self.stop()
+            await self.cancel_search()
 
-    async def hear(self, text: str | None) -> None:
+    async def handle(self, text: str | None) -> None:
         number = None
         try:
             await self.limit_rate()
             message = _read_message(text)
             number = message["id"]
-            await self.stop()
+            await self.cancel_search()
             if message.get("kind") == "cancel":
                 return
             act: Callable[..., Coroutine[Any, Any, None]]
             if message.get("kind") == "heads":
-                question, act = self.read_heads(message), self.run_checkpoint
+                request, act = self.read_heads(message), self.run_checkpoint
             else:
-                question = await self.run_in_thread(read_question, message)
+                request = await self.run_in_thread(parse_request, message)
                 act = self.certify if message.get("kind") == "certificate" else self.search
-            self.given_up = threading.Event()
+            self.cancelled = threading.Event()
             self.task = asyncio.create_task(
-                self.attempt(number, act(number, question, self.given_up))
+                self.answer_safely(number, act(number, request, self.cancelled))
             )
         except Exception as error:
-            await self.say(id=number, error=_error_text(error))
+            await self.send(id=number, error=_error_text(error))
 
-    async def attempt(self, number: int, answer: Coroutine[Any, Any, None]) -> None:
-        """Answer a question, or report an error; the conversation continues in any case."""
+    async def answer_safely(self, number: int, answer: Coroutine[Any, Any, None]) -> None:
+        """Answer a request, or report an error; the connection stays open in any case."""
         try:
             await answer
         except Exception as error:
-            await self.say(id=number, error=_error_text(error))
+            await self.send(id=number, error=_error_text(error))
 
     async def run_in_thread(self, work: Callable[..., Any], *given: Any) -> Any:
         """Run a function in a thread."""
@@ -167,30 +167,30 @@ class _Conversation:
         if len(self.times) > MOST_PER_SECOND:
             await asyncio.sleep(0.2)
 
-    async def stop(self) -> None:
+    async def cancel_search(self) -> None:
         """Cancel the current search and wait until it has ended."""
-        self.given_up.set()
+        self.cancelled.set()
         if self.task is not None:
             with contextlib.suppress(Exception):
                 await self.task
             self.task = None
 
-    async def search(self, number: int, question: Any, given_up: threading.Event) -> None:
-        loop, said = asyncio.get_running_loop(), [time.monotonic()]
+    async def search(self, number: int, request: Any, cancelled: threading.Event) -> None:
+        loop, last_report = asyncio.get_running_loop(), [time.monotonic()]
 
         def report(n_cells: int) -> None:
-            if time.monotonic() - said[0] > 0.2:
-                said[0] = time.monotonic()
-                asyncio.run_coroutine_threadsafe(self.say(id=number, progress=n_cells), loop)
+            if time.monotonic() - last_report[0] > 0.2:
+                last_report[0] = time.monotonic()
+                asyncio.run_coroutine_threadsafe(self.send(id=number, progress=n_cells), loop)
 
-        part = await self.run_in_thread(find_cells, question, given_up.is_set, report)
-        if part is not None and not given_up.is_set():
-            await self.socket.send_bytes(await self.run_in_thread(cells_message, number, part))
+        part = await self.run_in_thread(find_cells, request, cancelled.is_set, report)
+        if part is not None and not cancelled.is_set():
+            await self.socket.send_bytes(await self.run_in_thread(encode_cells, number, part))
 
-    async def certify(self, number: int, question: Any, given_up: threading.Event) -> None:
-        made = await self.run_in_thread(certify, question)
-        if not given_up.is_set():
-            await self.say(id=number, **made)
+    async def certify(self, number: int, request: Any, cancelled: threading.Event) -> None:
+        made = await self.run_in_thread(certify, request)
+        if not cancelled.is_set():
+            await self.send(id=number, **made)
 
     def read_heads(self, message: dict[str, Any]) -> tuple[str, list[int] | None, str | None]:
         """Read the checkpoint to run, and the tokens or the text to run it on."""
@@ -209,14 +209,14 @@ class _Conversation:
     async def run_checkpoint(
         self,
         number: int,
-        question: tuple[str, list[int] | None, str | None],
-        given_up: threading.Event,
+        request: tuple[str, list[int] | None, str | None],
+        cancelled: threading.Event,
     ) -> None:
-        heads = await self.run_in_thread(checkpoint_data, *question)
-        if not given_up.is_set():
-            await self.say(id=number, heads=heads)
+        heads = await self.run_in_thread(checkpoint_to_data, *request)
+        if not cancelled.is_set():
+            await self.send(id=number, heads=heads)
 
-    async def say(self, **fields: Any) -> None:
+    async def send(self, **fields: Any) -> None:
         # The page may have disconnected.
         with contextlib.suppress(RuntimeError):
             await self.socket.send_text(json.dumps(fields))
@@ -271,7 +271,7 @@ def serve(
         if opens:
             threading.Timer(0.5, webbrowser.open, [address]).start()
         config = uvicorn.Config(
-            application(start, number, models=models, offers=offers),
+            make_application(start, number, models=models, offers=offers),
             log_level="warning",
             ws_max_size=MOST_BYTES,
             ws_max_queue=4,

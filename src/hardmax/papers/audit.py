@@ -14,7 +14,7 @@ from hardmax._ground.records import Record, code_fingerprint, file_digest, libra
 from hardmax.errors import RecordFormatError
 from hardmax.papers.claims import Claim, ClaimVerdict, Finding, Trial
 from hardmax.papers.ledger import REPEATS, all_claims
-from hardmax.papers.pages import Ruling, bibliography, ledger, page, repetitions
+from hardmax.papers.pages import Ruling, bibliography_html, ledger_html, page, repetition_remark
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,7 +58,7 @@ class Result:
             "explanation": self.finding.explanation,
             "corrected": self.finding.corrected,
             "repeats": REPEATS.get(self.claim.id, ""),
-            "trials": [_trial_row(trial) for trial in self.finding.trials],
+            "trials": [_trial_fields(trial) for trial in self.finding.trials],
             "seconds": self.seconds,
         }
 
@@ -95,7 +95,7 @@ def count_verdicts(results: Sequence[Result]) -> dict[str, int]:
         >>> count_verdicts(run_audit(find_claims("III-E.1")))
         {'holds': 0, 'holds with conditions': 0, 'loose': 0, 'false': 1, 'not checkable': 0}
     """
-    counts = Counter(result.finding.verdict for result in _without_repetitions(results))
+    counts = Counter(result.finding.verdict for result in _drop_repetitions(results))
     return {verdict.value: counts[verdict] for verdict in ClaimVerdict}
 
 
@@ -107,17 +107,17 @@ def summary(results: Sequence[Result]) -> str:
         >>> summary(run_audit(find_claims("III-E.1")))
         '1 claim: 0 holds, 0 holds with conditions, 0 loose, 1 false, 0 not checkable.'
     """
-    return _in_words(count_verdicts(results), len(results))
+    return _format_counts(count_verdicts(results), len(results))
 
 
-def _in_words(verdicts: Mapping[str, int], n_claims: int) -> str:
+def _format_counts(verdicts: Mapping[str, int], n_claims: int) -> str:
     counts = ", ".join(f"{count} {verdict}" for verdict, count in verdicts.items())
     first = sum(verdicts.values())
     again = n_claims - first
-    return f"{first} claim{'s' * (first != 1)}{repetitions(again)}: {counts}."
+    return f"{first} claim{'s' * (first != 1)}{repetition_remark(again)}: {counts}."
 
 
-def _without_repetitions(results: Sequence[Result]) -> list[Result]:
+def _drop_repetitions(results: Sequence[Result]) -> list[Result]:
     """Return the results without those whose claim repeats another claim among them."""
     here = {result.claim.id for result in results}
     return [result for result in results if REPEATS.get(result.claim.id) not in here]
@@ -167,19 +167,19 @@ def write_audit(results: Sequence[Result], out: Path, name: str = "audit") -> li
         ['one_claim.json', 'one_claim.html']
     """
     make_folder(out)
-    pictures = {result.claim.id: path for result in results if (path := _draw(result, out))}
+    pictures = {result.claim.id: path for result in results if (path := _save_figure(result, out))}
     drawn = {name: path.read_bytes() for name, path in pictures.items()}
     record = audit_record(results)
     files = [out / f"{name}.json", out / f"{name}.html"]
     title = f"{'All claims' if name == 'audit' else f'Claim {name}'}, with recomputed verdicts"
-    body = f"<h1>{title}</h1>\n{ledger(rulings(record), drawn)}\n{bibliography()}"
+    body = f"<h1>{title}</h1>\n{ledger_html(record_rulings(record), drawn)}\n{bibliography_html()}"
     write_text(files[1], page(title, body))
     digests = {path.name: file_digest(path) for path in [files[1], *pictures.values()]}
     replace(record, results={**record.results, "files": digests}).save(files[0])
     return [*files, *pictures.values()]
 
 
-def rulings(record: Record) -> list[Ruling]:
+def record_rulings(record: Record) -> list[Ruling]:
     """Return the claims in the record of an audit, in the form that a page shows."""
     fields = ("id", "where", "statement", "verdict", "explanation", "corrected")
     return [
@@ -200,14 +200,14 @@ def read_audit(out: Path) -> list[Ruling]:
         [('III-E.1', 'false')]
     """
     try:
-        read = rulings(Record.load(out / "audit.json"))
+        read = record_rulings(Record.load(out / "audit.json"))
     except (FileNotFoundError, RecordFormatError, KeyError, TypeError):
         return []
     is_whole = all(isinstance(text, str) for ruling in read for text in astuple(ruling))
     return read if is_whole else []
 
 
-def kept_audit(out: Path) -> str | None:
+def read_current_summary(out: Path) -> str | None:
     """Return the summary of the ledger in a folder if the ledger is up to date, else None.
 
     The ledger is up to date if the code of this package, the libraries and the files have not
@@ -223,12 +223,16 @@ def kept_audit(out: Path) -> str | None:
             and dict(stored.versions) == library_versions()
             and stored.inputs == code_fingerprint()
         )
-        return _in_words(stored.results["verdicts"], len(claimed)) if whole and unchanged else None
+        return (
+            _format_counts(stored.results["verdicts"], len(claimed))
+            if whole and unchanged
+            else None
+        )
     except (OSError, RecordFormatError, KeyError, TypeError, AttributeError):
         return None
 
 
-def _draw(result: Result, out: Path) -> Path | None:
+def _save_figure(result: Result, out: Path) -> Path | None:
     if result.finding.figure is None:
         return None
     from hardmax.plotting.style import off_screen
@@ -241,7 +245,7 @@ def _draw(result: Result, out: Path) -> Path | None:
     return path
 
 
-def _trial_row(trial: Trial) -> dict[str, Any]:
+def _trial_fields(trial: Trial) -> dict[str, Any]:
     return {
         "instance": trial.instance,
         "holds": trial.holds,

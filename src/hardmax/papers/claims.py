@@ -135,7 +135,7 @@ class Finding:
         rows = {
             "found": self.explanation,
             "instead": self.corrected or None,
-            "trials": [f"{trial.instance}: {_word(trial)}" for trial in self.trials],
+            "trials": [f"{trial.instance}: {_trial_word(trial)}" for trial in self.trials],
         }
         return format_card(self.verdict.value, rows)
 
@@ -201,7 +201,7 @@ class Claim(Generic[Content]):
         return self.check(self.content)
 
 
-def _word(trial: Trial) -> str:
+def _trial_word(trial: Trial) -> str:
     word = {True: "true", False: "false", None: "open"}[trial.holds]
     return word if trial.condition else f"{word} (outside the condition)"
 

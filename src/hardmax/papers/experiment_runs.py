@@ -56,18 +56,18 @@ def run_experiments(
         raise ArgumentError(f"`out` must be a folder that can be written; {error}.") from None
     records = []
     for place, experiment in enumerate(experiments, start=1):
-        kept = None if again else _finished(experiment, folder)
+        kept = None if again else _load_finished(experiment, folder)
         label = f"[dim]{place:>2}/{len(experiments)}[/dim] [bold]{experiment.name}[/bold]"
         if kept is None:
             with console.status(f"{label}  {experiment.title}"):
-                kept = _run(experiment, folder, stacked=level != "quick")
+                kept = _run_experiment(experiment, folder, stacked=level != "quick")
             note = f"{kept.seconds:.1f} s"
         else:
             note = "already done"
         console.print(f"{label}  {experiment.title}  [dim]({note})[/dim]")
         console.print(f"      {kept.results['summary']}")
         records.append(kept)
-    write_table(folder, "experiments", [_row(record) for record in load_records(folder)])
+    write_table(folder, "experiments", [_summary_row(record) for record in load_records(folder)])
     return records
 
 
@@ -98,7 +98,7 @@ def load_records(folder: Path) -> list[Record]:
     return records
 
 
-def _run(experiment: Experiment, out: Path, stacked: bool) -> Record:
+def _run_experiment(experiment: Experiment, out: Path, stacked: bool) -> Record:
     from hardmax.plotting.style import off_screen
 
     start = time.perf_counter()
@@ -107,7 +107,7 @@ def _run(experiment: Experiment, out: Path, stacked: bool) -> Record:
         seconds = time.perf_counter() - start
         drawn = []
         if outcome.figure is not None:
-            drawn = _save_figure(outcome.figure, out / experiment.name, stacked)
+            drawn = _save_files(outcome.figure, out / experiment.name, stacked)
     files = [path.name for path in drawn]
     for table, rows in outcome.tables.items():
         path = write_table(out, f"{experiment.name}_{table}".replace("-", "_"), rows)
@@ -128,7 +128,7 @@ def _run(experiment: Experiment, out: Path, stacked: bool) -> Record:
     return done
 
 
-def _save_figure(figure: Any, stem: Path, stacked: bool) -> list[Path]:
+def _save_files(figure: Any, stem: Path, stacked: bool) -> list[Path]:
     """Write a figure as SVG and PNG, and optionally a narrow version with stacked panels."""
     from hardmax.plotting.style import stack_panels
 
@@ -137,7 +137,7 @@ def _save_figure(figure: Any, stem: Path, stacked: bool) -> list[Path]:
     layout = figure.get_layout_engine()
     figure.draw_without_rendering()
     figure.set_layout_engine("none")
-    _save_drawing(figure, svg)
+    _save_svg(figure, svg)
     with atomic_write(png) as stream:
         figure.savefig(stream)
     figure.set_layout_engine(layout)
@@ -145,21 +145,21 @@ def _save_figure(figure: Any, stem: Path, stacked: bool) -> list[Path]:
         return [svg, png]
     narrow = stem.with_name(f"{stem.name}-narrow")
     if svg.stat().st_size <= LARGEST_DRAWING:
-        _save_drawing(figure, narrow.with_suffix(".svg"))
+        _save_svg(figure, narrow.with_suffix(".svg"))
         return [svg, png, narrow.with_suffix(".svg")]
     with atomic_write(narrow.with_suffix(".png")) as stream:
         figure.savefig(stream, dpi=150)
     return [svg, png, narrow.with_suffix(".png")]
 
 
-def _save_drawing(figure: Any, path: Path) -> None:
+def _save_svg(figure: Any, path: Path) -> None:
     """Write an SVG in the page's fonts, without a date, so that equal pictures are equal files."""
     text = StringIO()
     figure.savefig(text, format="svg", metadata={"Date": None})
     write_text(path, text.getvalue().replace("'DejaVu Sans'", _FONTS))
 
 
-def _finished(experiment: Experiment, out: Path) -> Record | None:
+def _load_finished(experiment: Experiment, out: Path) -> Record | None:
     """Return the stored record if it is up to date and its files are intact, else None."""
     try:
         stored = Record.load(out / f"{experiment.name}.json")
@@ -179,7 +179,7 @@ def _finished(experiment: Experiment, out: Path) -> Record | None:
     return stored if unchanged else None
 
 
-def _row(record: Record) -> dict[str, Any]:
+def _summary_row(record: Record) -> dict[str, Any]:
     return {
         "experiment": record.name,
         "title": record.results["title"],

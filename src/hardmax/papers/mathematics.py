@@ -71,14 +71,14 @@ def typeset(text: str) -> str:
         "code": lambda name: f"<code>{escape(name)}</code>",
         "plain": escape,
     }
-    return kept_whole("".join(written[kind](part) for kind, part in parts(text)))
+    return prevent_breaks("".join(written[kind](part) for kind, part in iter_parts(text)))
 
 
-def kept_whole(html: str) -> str:
+def prevent_breaks(html: str) -> str:
     """Prevent line breaks between a formula and an adjacent bracket or comma.
 
     Examples:
-        >>> kept_whole("(<math><mi>N</mi></math> keys)")
+        >>> prevent_breaks("(<math><mi>N</mi></math> keys)")
         '<span class="whole">(<math><mi>N</mi></math></span> keys)'
     """
 
@@ -90,20 +90,20 @@ def kept_whole(html: str) -> str:
     return _FORMULA.sub(joined, html)
 
 
-def parts(text: str) -> Iterator[tuple[str, str]]:
+def iter_parts(text: str) -> Iterator[tuple[str, str]]:
     """Yield the parts of a text with their kinds: `"formula"` as MathML, `"code"`, and `"plain"`.
 
     Examples:
-        >>> list(parts("in `plot`: tau"))[2:]
+        >>> list(iter_parts("in `plot`: tau"))[2:]
         [('code', 'plot'), ('plain', ':'), ('plain', ' '), ('formula', '<math><mi>τ</mi></math>')]
     """
     text = _PRODUCT.sub(r"⟨\1, \2⟩", text)
     tokens = [_Token(str(m.lastgroup), m[0]) for m in _TOKEN.finditer(text)]
     place = 0
     while place < len(tokens):
-        end = place if _is_inside_word(tokens, place) else _formula_end(tokens, place)
+        end = place if _is_inside_word(tokens, place) else _find_formula_end(tokens, place)
         if end > place:
-            yield "formula", f"<math>{_Setter(tokens[place:end]).row()}</math>"
+            yield "formula", f"<math>{_MathmlWriter(tokens[place:end]).row()}</math>"
             place = end
             continue
         token = tokens[place]
@@ -119,10 +119,10 @@ def _is_inside_word(tokens: list[_Token], place: int) -> bool:
     return place > 0 and tokens[place - 1].kind in ("word", "number")
 
 
-def _formula_end(tokens: list[_Token], start: int) -> int:
+def _find_formula_end(tokens: list[_Token], start: int) -> int:
     """Return the end of the formula that begins here, or `start` if there is no formula."""
     depth, place, end = 0, start, start
-    while place < len(tokens) and _may_go_on(tokens, start, place, depth):
+    while place < len(tokens) and _can_continue(tokens, start, place, depth):
         token = tokens[place]
         depth += (token.kind == "open") - (token.kind == "close")
         place += 1
@@ -149,13 +149,13 @@ def _is_extremum(formula: list[_Token], place: int) -> bool:
     return words in (["min", "("], ["max", "("])
 
 
-def _may_go_on(tokens: list[_Token], start: int, place: int, depth: int) -> bool:
+def _can_continue(tokens: list[_Token], start: int, place: int, depth: int) -> bool:
     """Tell whether a token can belong to the formula begun at `start`."""
     token, before = tokens[place], tokens[place - 1] if place > start else _Token("none", " ")
     after = tokens[place + 1] if place + 1 < len(tokens) else _Token("none", "")
     glued = before.kind not in ("none", "space")
     if token.kind == "open":
-        return glued or depth > 0 or token.text == "⟨" or _is_raised(tokens, place)
+        return glued or depth > 0 or token.text == "⟨" or _has_power_or_factor(tokens, place)
     if token.kind == "close":
         return depth > 0
     if token.kind == "word":
@@ -191,7 +191,7 @@ def _is_symbol(tokens: list[_Token], place: int) -> bool:
     return text not in "aAI" or following.kind == "sign"
 
 
-def _is_raised(tokens: list[_Token], place: int) -> bool:
+def _has_power_or_factor(tokens: list[_Token], place: int) -> bool:
     """Tell whether the bracket opened here is closed before a power, an index or a factor."""
     depth = 0
     for k in range(place, len(tokens)):
@@ -203,7 +203,7 @@ def _is_raised(tokens: list[_Token], place: int) -> bool:
     return False
 
 
-class _Setter:
+class _MathmlWriter:
     """Turns the tokens of one formula into MathML, from left to right."""
 
     def __init__(self, tokens: list[_Token]) -> None:
@@ -242,15 +242,15 @@ class _Setter:
             inner = self.row(closing)
             if bare or token.text == "{":
                 return f"<mrow>{inner}</mrow>"
-            return f"<mrow>{_fixed(token.text)}{inner}{_fixed(closing)}</mrow>"
+            return f"<mrow>{_fixed_bracket(token.text)}{inner}{_fixed_bracket(closing)}</mrow>"
         if token.kind == "number":
-            return _number(token.text)
+            return _format_number(token.text)
         if token.kind == "word":
             return self.word(token.text)
         if bare and token.text == "-" and self.place < len(self.tokens):
             return f"<mrow><mo>−</mo>{self.atom()}</mrow>"
         if token.text == "|":
-            return _fixed("|")
+            return _fixed_bracket("|")
         return f"<mo>{escape(_SIGNS.get(token.text, token.text))}</mo>"
 
     def word(self, text: str) -> str:
@@ -262,10 +262,10 @@ class _Setter:
                 return f"<msqrt>{inner}</msqrt>"
             if text in _BRACKETS:
                 left, right = _BRACKETS[text]
-                return f"<mrow>{_fixed(left)}{inner}{_fixed(right)}</mrow>"
+                return f"<mrow>{_fixed_bracket(left)}{inner}{_fixed_bracket(right)}</mrow>"
             top, _, bottom = inner.partition("<mo>,</mo>")
             fraction = f'<mfrac linethickness="0"><mrow>{top}</mrow><mrow>{bottom}</mrow></mfrac>'
-            return f"<mrow>{_fixed('(')}{fraction}{_fixed(')')}</mrow>"
+            return f"<mrow>{_fixed_bracket('(')}{fraction}{_fixed_bracket(')')}</mrow>"
         if text in _GREEK:
             return f"<mi>{_GREEK[text]}</mi>"
         if text == "sum":
@@ -281,7 +281,7 @@ class _Setter:
         return f"{left}<mi>{escape(text)}</mi>{right}"
 
 
-def _number(text: str) -> str:
+def _format_number(text: str) -> str:
     digits, _, power = text.partition("e")
     if not power:
         return f"<mn>{text}</mn>"
@@ -290,6 +290,6 @@ def _number(text: str) -> str:
     return f"<mrow><mn>{digits}</mn><mo>·</mo><msup><mn>10</mn>{exponent}</msup></mrow>"
 
 
-def _fixed(bracket: str) -> str:
+def _fixed_bracket(bracket: str) -> str:
     """Set a bracket of fixed size, as in a line of text."""
     return f'<mo stretchy="false">{bracket}</mo>'

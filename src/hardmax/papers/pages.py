@@ -77,23 +77,23 @@ def page(title: str, body: str, more_style: str = "") -> str:
     return _PAGE.format(title=escape(title), style=style, body=body)
 
 
-def figure_image(stem: Path, alternative: str) -> str:
+def embed_figure(stem: Path, alternative: str) -> str:
     """Embed `STEM.svg`, or `STEM.png` if the SVG is too large; return "" if there is neither.
 
     On a narrow page, `STEM-narrow` replaces it if that file exists.
     """
-    wide = _lightest(stem)
+    wide = _read_figure(stem)
     if wide is None:
         return ""
-    narrow = _lightest(stem.with_name(f"{stem.name}-narrow"))
-    shown = image(*wide, alternative)
+    narrow = _read_figure(stem.with_name(f"{stem.name}-narrow"))
+    shown = embed_image(*wide, alternative)
     if narrow is None:
         return shown
-    source = f'<source media="(max-width: 40rem)" srcset="{_data(*narrow)}">'
+    source = f'<source media="(max-width: 40rem)" srcset="{_data_uri(*narrow)}">'
     return "<picture>" + source + shown.replace(' class="wide"', "") + "</picture>"
 
 
-def _lightest(stem: Path) -> tuple[bytes, str] | None:
+def _read_figure(stem: Path) -> tuple[bytes, str] | None:
     """Read a figure and return it with its kind: SVG if that is small enough, else PNG."""
     svg, png = stem.with_name(stem.name + ".svg"), stem.with_name(stem.name + ".png")
     if svg.is_file() and svg.stat().st_size <= LARGEST_DRAWING:
@@ -101,31 +101,31 @@ def _lightest(stem: Path) -> tuple[bytes, str] | None:
     return (png.read_bytes(), "png") if png.is_file() else None
 
 
-def image(data: bytes, kind: str, alternative: str) -> str:
+def embed_image(data: bytes, kind: str, alternative: str) -> str:
     """Embed a picture of a kind, `"png"` or `"svg+xml"`.
 
     A picture much wider than high has the class `wide`: on a narrow screen it scrolls, while other
     pictures shrink.
     """
-    wide = ' class="wide"' if _aspect(data, kind) > _WIDE else ""
-    return f'<img{wide} alt="{escape(alternative)}" src="{_data(data, kind)}">'
+    wide = ' class="wide"' if _aspect_ratio(data, kind) > _WIDE else ""
+    return f'<img{wide} alt="{escape(alternative)}" src="{_data_uri(data, kind)}">'
 
 
-def _data(data: bytes, kind: str) -> str:
+def _data_uri(data: bytes, kind: str) -> str:
     return f"data:image/{kind};base64,{b64encode(data).decode('ascii')}"
 
 
-def sentence(text: str) -> str:
+def format_sentence(text: str) -> str:
     """Write a text as HTML with formulas typeset and works linked to the bibliography.
 
     Examples:
-        >>> sentence("the bound of [Mon17]")
+        >>> format_sentence("the bound of [Mon17]")
         'the bound of <a href="#work-Mon17">[Mon17]</a>'
     """
     return _WORK.sub(r'<a href="#work-\1">[\1]</a>', typeset(text))
 
 
-def bibliography() -> str:
+def bibliography_html() -> str:
     """List the cited works, each with a link if there is one."""
     lines = []
     for key, work in BIBLIOGRAPHY.items():
@@ -137,7 +137,7 @@ def bibliography() -> str:
     return f'<section id="works"><h2>Bibliography</h2>{works}</section>'
 
 
-def _aspect(data: bytes, kind: str) -> float:
+def _aspect_ratio(data: bytes, kind: str) -> float:
     """Read the ratio of width to height from the start of a picture; 1 if it is not given."""
     if kind == "png":
         width, height = (int.from_bytes(data[k : k + 4]) for k in (16, 20))
@@ -146,18 +146,18 @@ def _aspect(data: bytes, kind: str) -> float:
     return int(found[1]) / int(found[2]) if found else 1.0
 
 
-def data_table(
+def format_table(
     columns: Sequence[str], rows: Sequence[Sequence[Any]], most: int = _MOST_ROWS
 ) -> str:
     """Write the first `most` rows of a table, with numbers aligned to the right.
 
     Examples:
-        >>> data_table(["n_cells"], [(92,)]).count("<td")
+        >>> format_table(["n_cells"], [(92,)]).count("<td")
         1
     """
     head = "".join(f"<th>{escape(column.replace('_', ' '))}</th>" for column in columns)
     body = "".join(
-        "<tr>" + "".join(_entry(value) for value in row) + "</tr>" for row in rows[:most]
+        "<tr>" + "".join(_table_cell(value) for value in row) + "</tr>" for row in rows[:most]
     )
     more = (
         f'<p class="small">the first {most} of {len(rows)} rows; all rows are in the folder '
@@ -171,12 +171,12 @@ def data_table(
     )
 
 
-def badge(verdict: str) -> str:
+def verdict_badge(verdict: str) -> str:
     """Write a verdict, highlighted in its colour."""
     return f'<span class="verdict {escape(verdict.replace(" ", "-"))}">{escape(verdict)}</span>'
 
 
-def ledger(rulings: Sequence[Ruling], pictures: Mapping[str, bytes] | None = None) -> str:
+def ledger_html(rulings: Sequence[Ruling], pictures: Mapping[str, bytes] | None = None) -> str:
     """Write the claims with their verdicts and SVG pictures, and the counts of verdicts."""
     drawn = pictures or {}
     here = {ruling.id for ruling in rulings}
@@ -185,9 +185,9 @@ def ledger(rulings: Sequence[Ruling], pictures: Mapping[str, bytes] | None = Non
     order = {verdict: k for k, verdict in enumerate(_VERDICTS)}
     ranked = sorted(tally, key=lambda verdict: order.get(verdict, len(order)))
     counts = ", ".join(f"{tally[verdict]} {verdict}" for verdict in ranked)
-    rows = "".join(_ruling(ruling, drawn.get(ruling.id)) for ruling in rulings)
+    rows = "".join(_ruling_html(ruling, drawn.get(ruling.id)) for ruling in rulings)
     again = len(rulings) - len(first)
-    total = f"{len(first)} claim{'s' * (len(first) != 1)}{repetitions(again)}"
+    total = f"{len(first)} claim{'s' * (len(first) != 1)}{repetition_remark(again)}"
     return (
         f"<p>{total}, each with a check that recomputes its verdict: "
         f'{escape(counts)}.</p>\n<div class="table"><table class="ledger"><thead><tr>'
@@ -196,37 +196,37 @@ def ledger(rulings: Sequence[Ruling], pictures: Mapping[str, bytes] | None = Non
     )
 
 
-def _ruling(ruling: Ruling, picture: bytes | None) -> str:
-    found = sentence(ruling.explanation)
+def _ruling_html(ruling: Ruling, picture: bytes | None) -> str:
+    found = format_sentence(ruling.explanation)
     if ruling.corrected:
-        found += f'<div class="corrected">{sentence(ruling.corrected)}</div>'
+        found += f'<div class="corrected">{format_sentence(ruling.corrected)}</div>'
     if picture is not None:
-        drawn = image(picture, "svg+xml", f"picture for claim {ruling.id}")
+        drawn = embed_image(picture, "svg+xml", f"picture for claim {ruling.id}")
         found += f"<details><summary>picture</summary>{drawn}</details>"
     return (
         f'<tr id="claim-{escape(ruling.id)}"><td><strong>{escape(ruling.id)}</strong>'
-        f'<div class="small">{escape(ruling.where)}{_repeated(ruling)}</div></td>'
-        f"<td>{sentence(ruling.statement)}</td>"
-        f"<td>{badge(ruling.verdict)}</td><td>{found}</td></tr>\n"
+        f'<div class="small">{escape(ruling.where)}{_repetition_note(ruling)}</div></td>'
+        f"<td>{format_sentence(ruling.statement)}</td>"
+        f"<td>{verdict_badge(ruling.verdict)}</td><td>{found}</td></tr>\n"
     )
 
 
-def repetitions(count: int) -> str:
+def repetition_remark(count: int) -> str:
     """Return a remark on the number of claims that only repeat others; empty for none.
 
     Examples:
-        >>> repetitions(1), repetitions(2)
+        >>> repetition_remark(1), repetition_remark(2)
         (' (1 more repeats another claim)', ' (2 more repeat other claims)')
     """
     words = "repeats another claim" if count == 1 else "repeat other claims"
     return f" ({count} more {words})" if count else ""
 
 
-def _repeated(ruling: Ruling) -> str:
+def _repetition_note(ruling: Ruling) -> str:
     return f"; repeats {escape(ruling.repeats)}" if ruling.repeats else ""
 
 
-def _entry(value: Any) -> str:
+def _table_cell(value: Any) -> str:
     if value is None:
         return "<td></td>"
     if isinstance(value, bool) or not isinstance(value, int | float):

@@ -20,13 +20,13 @@ from hardmax.papers.findings import BIBLIOGRAPHY, FINDINGS, Finding
 from hardmax.papers.ledger import is_part_of
 from hardmax.papers.pages import (
     Ruling,
-    badge,
-    bibliography,
-    data_table,
-    figure_image,
-    ledger,
+    bibliography_html,
+    embed_figure,
+    format_sentence,
+    format_table,
+    ledger_html,
     page,
-    sentence,
+    verdict_badge,
 )
 
 _MOST_ENTRIES = 8
@@ -82,24 +82,28 @@ def write_report(
     shown = [chapter for chapter in present if chapter.names]
     verdicts = {ruling.id: ruling.verdict for ruling in rulings}
     known = levels or {}
-    body = [_header(), _findings(verdicts, by_name), _contents(shown, by_name, bool(rulings))]
-    body.append(_outcomes(shown, by_name, verdicts))
+    body = [
+        _header_html(),
+        _findings_html(verdicts, by_name),
+        _contents_html(shown, by_name, bool(rulings)),
+    ]
+    body.append(_outcomes_html(shown, by_name, verdicts))
     for chapter in shown:
         body.append(f"<h2>{escape(chapter.title)}</h2>")
         body += [
-            _section(by_name[name], out, verdicts, tables or {}, known.get(name))
+            _section_html(by_name[name], out, verdicts, tables or {}, known.get(name))
             for name in chapter.names
         ]
     if rulings:
-        body.append(f'<section id="ledger"><h2>The ledger</h2>{ledger(rulings)}</section>')
-    body += [bibliography(), _footer(out, records, known)]
+        body.append(f'<section id="ledger"><h2>The ledger</h2>{ledger_html(rulings)}</section>')
+    body += [bibliography_html(), _footer_html(out, records, known)]
     path = out / "report.html"
     title = "hardmax: the exact geometry of transformers at zero temperature"
     write_text(path, page(title, "\n".join(body)))
     return path
 
 
-def _header() -> str:
+def _header_html() -> str:
     papers = " and ".join(
         f'<a href="{BIBLIOGRAPHY[key].address}">{escape(BIBLIOGRAPHY[key].title)}</a> '
         f'(<a href="#work-{key}">{key}</a>)'
@@ -113,7 +117,7 @@ def _header() -> str:
     )
 
 
-def _footer(out: Path, records: Sequence[Record], levels: Mapping[str, str | None]) -> str:
+def _footer_html(out: Path, records: Sequence[Record], levels: Mapping[str, str | None]) -> str:
     versions = ", ".join(f"{name} {version}" for name, version in records[0].versions.items())
     seconds = sum(record.seconds for record in records)
     n_quick = sum(levels.get(record.name) == "quick" for record in records)
@@ -125,13 +129,13 @@ def _footer(out: Path, records: Sequence[Record], levels: Mapping[str, str | Non
     )
     return (
         f'<footer class="small">{len(records)} results, {seconds:.0f} seconds of computation. '
-        f"{quick}{_days(out, records)}{platform.system()} {platform.machine()}, "
+        f"{quick}{_format_dates(out, records)}{platform.system()} {platform.machine()}, "
         f"{os.cpu_count()} cores; "
         f"{escape(versions)}.</footer>"
     )
 
 
-def _days(out: Path, records: Sequence[Record]) -> str:
+def _format_dates(out: Path, records: Sequence[Record]) -> str:
     """Return the dates on which the records were written; empty if they have no files."""
     paths = [out / f"{record.name}.json" for record in records]
     found = sorted(date.fromtimestamp(path.stat().st_mtime) for path in paths if path.exists())
@@ -140,7 +144,7 @@ def _days(out: Path, records: Sequence[Record]) -> str:
     )
 
 
-def _findings(verdicts: Mapping[str, str], by_name: Mapping[str, Record]) -> str:
+def _findings_html(verdicts: Mapping[str, str], by_name: Mapping[str, Record]) -> str:
     """Write the headlines, grouped by the verdicts on their claims; "" without a ledger."""
     lists: dict[str, list[str]] = {title: [] for title in _HEADLINES}
     for finding in FINDINGS:
@@ -149,7 +153,7 @@ def _findings(verdicts: Mapping[str, str], by_name: Mapping[str, Record]) -> str
             title = "What is new"
             if known:
                 title = "What holds" if known[0].startswith("holds") else "What is false"
-            lists[title].append(_finding(finding, verdicts, by_name))
+            lists[title].append(_finding_html(finding, verdicts, by_name))
     if not verdicts:
         return ""
     blocks = [
@@ -159,16 +163,18 @@ def _findings(verdicts: Mapping[str, str], by_name: Mapping[str, Record]) -> str
     return f'<section id="findings" class="findings">{"".join(blocks)}</section>'
 
 
-def _finding(finding: Finding, verdicts: Mapping[str, str], by_name: Mapping[str, Record]) -> str:
+def _finding_html(
+    finding: Finding, verdicts: Mapping[str, str], by_name: Mapping[str, Record]
+) -> str:
     links = [f'<a href="#claim-{escape(claim)}">{escape(claim)}</a>' for claim in finding.claims]
     if finding.experiment in by_name:
         words = "figure" if finding.claims else "result"
         links.append(f'<a href="#{escape(finding.experiment)}">{words}</a>')
     more = f' <span class="small">({", ".join(links)})</span>' if links else ""
-    return f"<li>{sentence(finding.sentence)}{more}</li>"
+    return f"<li>{format_sentence(finding.sentence)}{more}</li>"
 
 
-def _outcomes(
+def _outcomes_html(
     chapters: Sequence[Chapter], by_name: Mapping[str, Record], verdicts: Mapping[str, str]
 ) -> str:
     """Write a table with the verdicts on the claims of each figure and example."""
@@ -176,15 +182,15 @@ def _outcomes(
     for chapter in chapters:
         for name in chapter.names:
             results = by_name[name].results
-            found = _rulings_of(results["claims"], verdicts)
+            found = _find_rulings(results["claims"], verdicts)
             if len(found) > _MOST_RULINGS:
-                found = _tally(results["claims"], verdicts)
+                found = _count_verdicts(results["claims"], verdicts)
             if results["claimed"] and found:
                 # The titles of figures begin with their numbers.
                 label = escape(results["title"].partition(":")[0])
                 rows.append(
                     f'<tr><td><a href="#{escape(name)}">{label}</a></td>'
-                    f"<td>{sentence(_capital(results['claimed']))}</td>"
+                    f"<td>{format_sentence(_capitalize(results['claimed']))}</td>"
                     f"<td>{'<br>'.join(found)}</td></tr>"
                 )
     if not rows:
@@ -197,21 +203,21 @@ def _outcomes(
     )
 
 
-def _rulings_of(claims: Sequence[str], verdicts: Mapping[str, str]) -> list[str]:
+def _find_rulings(claims: Sequence[str], verdicts: Mapping[str, str]) -> list[str]:
     """Return links to all entries of the ledger that are (parts of) the claims, with verdicts."""
     return [
-        f'<a href="#claim-{escape(claim)}">{escape(claim)}</a>: {badge(verdict)}'
-        for claim, verdict in _answered(claims, verdicts)
+        f'<a href="#claim-{escape(claim)}">{escape(claim)}</a>: {verdict_badge(verdict)}'
+        for claim, verdict in _answered_claims(claims, verdicts)
     ]
 
 
-def _tally(claims: Sequence[str], verdicts: Mapping[str, str]) -> list[str]:
+def _count_verdicts(claims: Sequence[str], verdicts: Mapping[str, str]) -> list[str]:
     """Count the verdicts on the claims, the most frequent first."""
-    counts = Counter(verdict for _, verdict in _answered(claims, verdicts))
-    return [f"{n} × {badge(verdict)}" for verdict, n in counts.most_common()]
+    counts = Counter(verdict for _, verdict in _answered_claims(claims, verdicts))
+    return [f"{n} × {verdict_badge(verdict)}" for verdict, n in counts.most_common()]
 
 
-def _answered(claims: Sequence[str], verdicts: Mapping[str, str]) -> list[tuple[str, str]]:
+def _answered_claims(claims: Sequence[str], verdicts: Mapping[str, str]) -> list[tuple[str, str]]:
     return [
         (claim, verdict)
         for claim, verdict in verdicts.items()
@@ -219,11 +225,13 @@ def _answered(claims: Sequence[str], verdicts: Mapping[str, str]) -> list[tuple[
     ]
 
 
-def _capital(text: str) -> str:
+def _capitalize(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
-def _contents(chapters: Sequence[Chapter], by_name: Mapping[str, Record], ledger: bool) -> str:
+def _contents_html(
+    chapters: Sequence[Chapter], by_name: Mapping[str, Record], has_ledger: bool
+) -> str:
     lines = ["<nav><strong>Contents</strong>"]
     for chapter in chapters:
         links = "".join(
@@ -231,12 +239,12 @@ def _contents(chapters: Sequence[Chapter], by_name: Mapping[str, Record], ledger
             for name in chapter.names
         )
         lines.append(f"<div>{escape(chapter.title)}</div><ul>{links}</ul>")
-    if ledger:
+    if has_ledger:
         lines.append('<div><a href="#ledger">The ledger: all claims with their verdicts</a></div>')
     return "\n".join([*lines, "</nav>"])
 
 
-def _section(
+def _section_html(
     record: Record,
     out: Path,
     verdicts: Mapping[str, str],
@@ -244,16 +252,16 @@ def _section(
     level: str | None,
 ) -> str:
     results = record.results
-    parts = [f'<section id="{escape(record.name)}"><h3>{sentence(results["title"])}</h3>']
-    drawn = figure_image(out / record.name, f"{results['title']}. {results['summary']}")
+    parts = [f'<section id="{escape(record.name)}"><h3>{format_sentence(results["title"])}</h3>']
+    drawn = embed_figure(out / record.name, f"{results['title']}. {results['summary']}")
     framed = f'<div class="scroll">{drawn}</div>' if drawn else ""
-    found = " · ".join(_rulings_of(results["claims"], verdicts))
+    found = " · ".join(_find_rulings(results["claims"], verdicts))
     caption = f"<figcaption>{found}</figcaption>" if found else ""
     if framed or caption:
         parts.append(f"<figure>{framed}{caption}</figure>")
     said = [("Claim of the paper", results["claimed"]), ("Result", results["summary"])]
     boxes = "".join(
-        f"<div><h4>{heading}</h4><p>{sentence(_capital(text))}</p></div>"
+        f"<div><h4>{heading}</h4><p>{format_sentence(_capitalize(text))}</p></div>"
         for heading, text in said
         if text
     )
@@ -262,15 +270,18 @@ def _section(
     for table, (columns, rows) in tables.items():
         if table.startswith(stem):
             words = f"table {table.removeprefix(stem).replace('_', ' ')}, {len(rows)} rows"
-            shown = data_table(columns, rows)
+            shown = format_table(columns, rows)
             parts.append(f"<details><summary>{escape(words)}</summary>{shown}</details>")
-    parts.append(f"<details><summary>settings</summary>{_settings(record, level)}</details>")
+    parts.append(f"<details><summary>settings</summary>{_format_settings(record, level)}</details>")
     return "\n".join([*parts, "</section>"])
 
 
-def _settings(record: Record, level: str | None) -> str:
+def _format_settings(record: Record, level: str | None) -> str:
     """Write the parameters of a result, and the command that recomputes it."""
-    words = [f"{_name(key)} {_short(value)}" for key, value in record.parameters.items()]
+    words = [
+        f"{_format_name(key)} {_format_parameter(value)}"
+        for key, value in record.parameters.items()
+    ]
     parts = [escape("; ".join(words)), f"{record.seconds:.1f} s"]
     if level is not None:
         option = "" if level == "default" else f" --{level}"
@@ -278,15 +289,15 @@ def _settings(record: Record, level: str | None) -> str:
     return f'<p class="small">{" · ".join(parts)}</p>'
 
 
-def _name(parameter: str) -> str:
+def _format_name(parameter: str) -> str:
     """Write the name of a parameter in words: `n_keys` becomes "number of keys"."""
     words = parameter.replace("_", " ")
     return f"number of {words.removeprefix('n ')}" if words.startswith("n ") else words
 
 
-def _short(value: Any) -> str:
+def _format_parameter(value: Any) -> str:
     """Write the value of a parameter; long lists are truncated."""
     if isinstance(value, list | tuple):
-        entries = map(_short, value[:_MOST_ENTRIES])
+        entries = map(_format_parameter, value[:_MOST_ENTRIES])
         return f"({', '.join(entries)}{', ...' * (len(value) > _MOST_ENTRIES)})"
     return f"{value:g}" if isinstance(value, float) else str(value)

@@ -40,14 +40,14 @@ def write_table(out: Path, name: str, rows: Sequence[Mapping[str, Any]]) -> Path
             f"`rows` of table {name!r} must contain at least one row, and all rows must have the "
             "same keys."
         )
-    columns = {key: [_plain(row[key]) for row in rows] for key in rows[0]}
+    columns = {key: [_to_plain_value(row[key]) for row in rows] for key in rows[0]}
     for key, values in columns.items():
         if any(isinstance(value, str) for value in values):
             columns[key] = [None if value is None else str(value) for value in values]
     folder = out / FOLDER
     folder.mkdir(parents=True, exist_ok=True)
     try:
-        pa, parquet = _library("pyarrow"), _library("pyarrow.parquet")
+        pa, parquet = _load_library("pyarrow"), _load_library("pyarrow.parquet")
     except MissingExtraError:
         path, other = folder / f"{name}{_LINES}", folder / f"{name}{_PARQUET}"
         with atomic_write(path) as stream:
@@ -71,25 +71,25 @@ def connect(out: Path) -> Any:
         ArgumentError: If the folder has no tables, or a file there is not a valid table.
         MissingExtraError: If duckdb is not installed.
     """
-    duckdb = _library("duckdb")
-    files = _files(out)
+    duckdb = _load_library("duckdb")
+    files = _list_files(out)
     if not files:
         raise ArgumentError(f"`out` must be a folder of results with tables; {out} has none.")
     for path in files:
         if path.suffix == _PARQUET:
-            _open(path).close()
+            _open_table(path).close()
     connection = duckdb.connect(":memory:")
     for path in files:
         try:
             if path.suffix == _PARQUET:
                 file = str(path).replace("'", "''")
                 source = f"SELECT * FROM read_parquet('{file}')"
-                connection.execute(f"CREATE TABLE {_quoted(path.stem)} AS {source}")
+                connection.execute(f"CREATE TABLE {_quote_identifier(path.stem)} AS {source}")
             else:
                 _insert(connection, path.stem, _read_lines(path))
         except (duckdb.Error, ArgumentError):
             connection.close()
-            raise ArgumentError(_damaged(path)) from None
+            raise ArgumentError(_damage_message(path)) from None
     connection.execute("SET enable_external_access = false")
     return connection
 
@@ -102,7 +102,7 @@ def read_tables(out: Path) -> dict[str, Table]:
         MissingExtraError: If one is a Parquet file and pyarrow is not installed.
     """
     tables = {}
-    for path in _files(out):
+    for path in _list_files(out):
         read = _read_parquet if path.suffix == _PARQUET else _read_lines
         tables[path.stem] = read(path)
     return tables
@@ -120,23 +120,23 @@ def query(out: Path, sql: str) -> Table:
         if answer is None:
             raise ArgumentError("`sql` must be a valid query; got an empty one.")
         return [column[0] for column in answer.description or []], answer.fetchall()
-    except _library("duckdb").Error as error:
+    except _load_library("duckdb").Error as error:
         raise ArgumentError(f"`sql` must be a valid query; {error}.") from None
     finally:
         connection.close()
 
 
-def _files(out: Path) -> list[Path]:
+def _list_files(out: Path) -> list[Path]:
     found = [p for p in (out / FOLDER).glob("*.*") if p.suffix in (_PARQUET, _LINES)]
     return sorted(path for path in found if not path.name.startswith("."))
 
 
 def _read_parquet(path: Path) -> Table:
-    with _open(path) as file:
+    with _open_table(path) as file:
         try:
             table = read_parquet(file, path)
         except RecordFormatError:
-            raise ArgumentError(_damaged(path)) from None
+            raise ArgumentError(_damage_message(path)) from None
     columns = [column.to_pylist() for column in table.columns]
     return table.column_names, list(zip(*columns, strict=True))
 
@@ -146,16 +146,16 @@ def _read_lines(path: Path) -> Table:
         text = path.read_text(encoding="utf-8")
         rows = [json.loads(line) for line in text.splitlines()]
         # The last line of a whole file is ended; numbers and texts are all a row holds.
-        if not text.endswith("\n") or any(list(row.items()) != _entries(row) for row in rows):
+        if not text.endswith("\n") or any(list(row.items()) != _plain_entries(row) for row in rows):
             raise ValueError
         if any(row.keys() != rows[0].keys() for row in rows):
             raise ValueError
     except (OSError, ValueError, AttributeError, RecursionError):
-        raise ArgumentError(_damaged(path)) from None
+        raise ArgumentError(_damage_message(path)) from None
     return list(rows[0]), [tuple(row.values()) for row in rows]
 
 
-def _entries(row: dict[str, Any]) -> list[tuple[str, Any]]:
+def _plain_entries(row: dict[str, Any]) -> list[tuple[str, Any]]:
     kinds = (*_SQL_TYPES, type(None))
     return [(key, value) for key, value in row.items() if type(value) in kinds]
 
@@ -167,36 +167,40 @@ def _insert(connection: Any, name: str, table: Table) -> None:
     for values in zip(*rows, strict=True):
         held = {type(value) for value in values if value is not None} or {str}
         kinds.append(held.pop() if len(held) == 1 else float if held == {int, float} else str)
-    declared = [f"{_quoted(c)} {_SQL_TYPES[kind]}" for c, kind in zip(columns, kinds, strict=True)]
-    connection.execute(f"CREATE TABLE {_quoted(name)} ({', '.join(declared)})")
+    declared = [
+        f"{_quote_identifier(c)} {_SQL_TYPES[kind]}" for c, kind in zip(columns, kinds, strict=True)
+    ]
+    connection.execute(f"CREATE TABLE {_quote_identifier(name)} ({', '.join(declared)})")
     marks = f"({', '.join('?' * len(columns))})"
     for start in range(0, len(rows), _ROWS_AT_ONCE):
         block = rows[start : start + _ROWS_AT_ONCE]
-        statement = f"INSERT INTO {_quoted(name)} VALUES {', '.join([marks] * len(block))}"
+        statement = (
+            f"INSERT INTO {_quote_identifier(name)} VALUES {', '.join([marks] * len(block))}"
+        )
         connection.execute(statement, [value for row in block for value in row])
 
 
-def _quoted(name: str) -> str:
+def _quote_identifier(name: str) -> str:
     """Quote a name for SQL, whatever characters it contains."""
     return '"' + name.replace('"', '""') + '"'
 
 
-def _open(path: Path) -> Any:
+def _open_table(path: Path) -> Any:
     """Open a table after checking its footer: a small file can announce billions of rows."""
     try:
         return open_parquet(path, extra=_EXTRA, purpose=_PURPOSE)
     except (RecordFormatError, SizeLimitError, OSError):
-        raise ArgumentError(_damaged(path)) from None
+        raise ArgumentError(_damage_message(path)) from None
 
 
-def _damaged(path: Path) -> str:
+def _damage_message(path: Path) -> str:
     return (
         f"`out` must hold tables that can be read; {path} cannot. Remove it and run `hardmax "
         "reproduce` again."
     )
 
 
-def _plain(value: Any) -> Any:
+def _to_plain_value(value: Any) -> Any:
     """Convert numpy scalars to Python's, and integers that no column can hold to text."""
     value = value.item() if hasattr(value, "item") else value
     too_long = isinstance(value, int) and not isinstance(value, bool) and abs(value) >= 2**63
@@ -206,5 +210,5 @@ def _plain(value: Any) -> Any:
 _EXTRA, _PURPOSE = "store", "Tables of results"
 
 
-def _library(name: str) -> Any:
+def _load_library(name: str) -> Any:
     return load_extra(name, extra=_EXTRA, purpose=_PURPOSE)

@@ -174,15 +174,15 @@ def sweep(
         max_seconds = number("max_seconds", max_seconds, at_least=0.0)
     wanted = list(dict.fromkeys(points))
     path = None if out is None else Path(out)
-    known = {} if path is None or not path.exists() else _read(path)
+    known = {} if path is None or not path.exists() else _read_rows(path)
     rows = {point: known[point] for point in wanted if point in known}
     missing = [point for point in wanted if point not in rows]
     count = n_workers(workers, executor)
     where = executor or ("processes" if count > 1 else None)
     failed: list[str] = []
-    done = map_as_completed(partial(_row, max_seconds), missing, count, where)
+    done = map_as_completed(partial(_count_point, max_seconds), missing, count, where)
     if path is not None and not path.exists():
-        write_text(path, _lines([_COLUMNS]))
+        write_text(path, _format_csv([_COLUMNS]))
     try:
         for point, row in track(done, "models", len(missing)):
             if isinstance(row, Exception):
@@ -191,7 +191,7 @@ def sweep(
             with defer_interrupts():
                 rows[point] = row
                 if path is not None:
-                    _append(path, row)
+                    _append_row(path, row)
     except KeyboardInterrupt:
         partial_rows = [rows[point] for point in wanted if point in rows]
         raise Interrupted(
@@ -202,7 +202,7 @@ def sweep(
     return [rows[point] for point in points]
 
 
-def _row(max_seconds: float | None, point: SweepPoint) -> SweepRow:
+def _count_point(max_seconds: float | None, point: SweepPoint) -> SweepRow:
     rng = np.random.default_rng(point.seed)
     sizes = point.n_keys, point.n_heads, point.d_ff, point.depth, point.dim
     model = random_transformer(rng, *sizes, bias=point.bias)
@@ -222,17 +222,17 @@ def _row(max_seconds: float | None, point: SweepPoint) -> SweepRow:
     return SweepRow(**asdict(point), n_cells=n_found, is_complete=is_complete, seconds=seconds)
 
 
-def _lines(rows: Iterable[Sequence[Any]]) -> str:
+def _format_csv(rows: Iterable[Sequence[Any]]) -> str:
     stream = io.StringIO()
     csv.writer(stream, lineterminator="\n").writerows(rows)
     return stream.getvalue()
 
 
-def _append(path: Path, row: SweepRow) -> None:
+def _append_row(path: Path, row: SweepRow) -> None:
     size = path.stat().st_size
     try:
         with path.open("a", encoding="utf-8", newline="") as stream:
-            stream.write(_lines([astuple(row)]))
+            stream.write(_format_csv([astuple(row)]))
             stream.flush()
             os.fsync(stream.fileno())
     except OSError as error:
@@ -241,7 +241,7 @@ def _append(path: Path, row: SweepRow) -> None:
         raise FileError.of(error, str(path)) from None
 
 
-def _read(path: Path) -> dict[SweepPoint, SweepRow]:
+def _read_rows(path: Path) -> dict[SweepPoint, SweepRow]:
     """Read a table; an incomplete last line is removed."""
     text = path.read_text(encoding="utf-8")
     whole = text[: text.rfind("\n") + 1]
@@ -249,7 +249,7 @@ def _read(path: Path) -> dict[SweepPoint, SweepRow]:
         names, *lines = csv.reader(io.StringIO(whole))
         if tuple(names) != _COLUMNS:
             raise ValueError(f"its columns are {names!s:.200}")
-        rows = [_parsed(line) for line in lines]
+        rows = [_parse_row(line) for line in lines]
     except (ValueError, csv.Error) as error:
         raise RecordFormatError(f"`out` must be the table of a sweep; {path}: {error}.") from None
     if whole != text:
@@ -257,7 +257,7 @@ def _read(path: Path) -> dict[SweepPoint, SweepRow]:
     return {SweepPoint(**{name: getattr(row, name) for name in _KEY}): row for row in rows}
 
 
-def _parsed(line: list[str]) -> SweepRow:
+def _parse_row(line: list[str]) -> SweepRow:
     given: dict[str, Any] = dict(zip(_COLUMNS, line, strict=True))
     if given["is_complete"] not in ("True", "False"):
         raise ValueError("`is_complete` must be True or False")

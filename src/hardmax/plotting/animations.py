@@ -12,7 +12,7 @@ from hardmax.geometry.domain_text import read_box
 from hardmax.geometry.domains import Box
 from hardmax.models.heads import AttentionHead
 from hardmax.plotting.dispatch import draw
-from hardmax.plotting.partitions import layers_that_cut
+from hardmax.plotting.partitions import count_cells_by_layer
 from hardmax.plotting.stability import plot_annealing
 from hardmax.plotting.style import off_screen
 from hardmax.regions.partition import Partition
@@ -58,7 +58,7 @@ def animate_temperature(
     if not len(temperatures):
         raise ArgumentError("`temperatures` must have at least one entry; got none.")
     figures = (plot_annealing(head, [tau], box, resolution=resolution)[0] for tau in temperatures)
-    return _write(figures, path, seconds)
+    return _write_animation(figures, path, seconds)
 
 
 def animate_depth(
@@ -91,7 +91,7 @@ def animate_depth(
     if partition.domain.dim != 2:
         raise ArgumentError(f"`partition` must have dimension 2; got {partition.domain.dim}.")
     window = None if box is None else read_box(box)
-    counts = layers_that_cut(partition)
+    counts = count_cells_by_layer(partition)
     n_layers = len(partition.network.layers)
 
     def frame(depth: int, n_cells: int) -> Any:
@@ -100,10 +100,10 @@ def animate_depth(
         ax.set_title(f"{words}: {n_cells} cell{'s' * (n_cells != 1)}")
         return ax.figure
 
-    return _write((frame(*pair) for pair in counts.items()), path, seconds)
+    return _write_animation((frame(*pair) for pair in counts.items()), path, seconds)
 
 
-def _write(figures: Iterable[Any], path: str | Path, seconds: float) -> Path:
+def _write_animation(figures: Iterable[Any], path: str | Path, seconds: float) -> Path:
     """Draw the figures in order and write them to one file."""
     from PIL import Image
 
@@ -120,7 +120,7 @@ def _write(figures: Iterable[Any], path: str | Path, seconds: float) -> Path:
             figure.savefig(stream, format="png", dpi=110, bbox_inches=figure.bbox_inches)
             frames.append(stream.getvalue())
     if target.suffix.lower() == ".html":
-        write_text(target, _page(frames, seconds))
+        write_text(target, _build_page(frames, seconds))
         return target
     images = [Image.open(BytesIO(frame)).convert("RGB") for frame in frames]
     with atomic_write(target) as out:
@@ -135,7 +135,7 @@ def _write(figures: Iterable[Any], path: str | Path, seconds: float) -> Path:
     return target
 
 
-def _page(frames: Sequence[bytes], seconds: float) -> str:
+def _build_page(frames: Sequence[bytes], seconds: float) -> str:
     """Return an HTML page with all frames, a slider and a button."""
     pictures = "".join(
         f'<img alt="frame {k + 1} of {len(frames)}" '

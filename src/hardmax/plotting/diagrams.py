@@ -12,8 +12,8 @@ from hardmax.geometry.polytopes import Polytope
 from hardmax.geometry.refinement import CommonRefinement
 from hardmax.models.heads import AttentionHead
 from hardmax.plotting.dispatch import draw
-from hardmax.plotting.solids import draw_faces, facet_polygons, frame
-from hardmax.plotting.style import cell_colours, name_axes, new_axes, tone
+from hardmax.plotting.solids import draw_faces, facet_polygons, frame_axes
+from hardmax.plotting.style import cell_colours, create_axes, name_axes, theme_colour
 from hardmax.tropical.diagrams.order_k import OrderKDiagram
 from hardmax.tropical.diagrams.power_diagrams import PowerDiagram
 from hardmax.typing import BoolArray, FloatArray
@@ -43,7 +43,7 @@ def plot_power_diagram(
     """
     _require_drawable(diagram)
     box = box_around(diagram.sites, diagram.is_fan) if box is None else _require_box(box)
-    ax = new_axes(diagram.dim) if ax is None else ax
+    ax = create_axes(diagram.dim) if ax is None else ax
     cells = diagram.cells(box)
     colours = cell_colours([cell.site for cell in cells])
     if diagram.dim == 2:
@@ -56,7 +56,7 @@ def plot_power_diagram(
     if labels:
         for index, site in enumerate(diagram.sites):
             if box.contains(site[None])[0]:
-                _label(ax, site, str(index))
+                _label_site(ax, site, str(index))
     name_axes(ax, "q")
     return ax
 
@@ -73,7 +73,7 @@ def plot_order_k(order_k: OrderKDiagram, ax: Any = None, *, box: Box | None = No
     diagram = order_k.diagram
     _require_drawable(diagram)
     box = box_around(diagram.sites, diagram.is_fan) if box is None else _require_box(box)
-    ax = new_axes(diagram.dim) if ax is None else ax
+    ax = create_axes(diagram.dim) if ax is None else ax
     window = Polytope(*box.inequalities)
     cells = [order_k.cell(index).intersection(window) for index in range(order_k.n_cells)]
     shown = [index for index, cell in enumerate(cells) if cell.dim == diagram.dim]
@@ -96,7 +96,7 @@ def plot_refinement(refinement: CommonRefinement, ax: Any = None, *, box: Box | 
     layers = [PowerDiagram.from_keys(forms.slopes, forms.offsets) for forms in refinement.groups]
     _require_drawable(layers[0])
     box = box_around(refinement.witnesses, with_origin=False) if box is None else _require_box(box)
-    ax = new_axes(refinement.dim) if ax is None else ax
+    ax = create_axes(refinement.dim) if ax is None else ax
     owned = [{cell.site: cell.polytope for cell in layer.cells(box)} for layer in layers]
     shown, cells = [], []
     for index, choice in enumerate(refinement.choices.tolist()):
@@ -157,7 +157,9 @@ def fill_polygons(ax: Any, polygons: Sequence[FloatArray], colours: FloatArray, 
     from matplotlib.collections import PolyCollection
 
     ax.add_collection(
-        PolyCollection(polygons, facecolors=colours, edgecolors=tone("wall"), linewidths=0.9)
+        PolyCollection(
+            polygons, facecolors=colours, edgecolors=theme_colour("wall"), linewidths=0.9
+        )
     )
     ax.set_xlim(box.low[0], box.high[0])
     ax.set_ylim(box.low[1], box.high[1])
@@ -170,7 +172,7 @@ def fill_solids(ax: Any, polytopes: Sequence[Polytope], colours: FloatArray, box
         centre = polytope.vertices.mean(axis=0)
         faces = [centre + _SHRINK * (face - centre) for face in facet_polygons(polytope)]
         draw_faces(ax, faces, colour, 0.55)
-    frame(ax, np.vstack([box.low, box.high]))
+    frame_axes(ax, np.vstack([box.low, box.high]))
 
 
 def mark_keys(
@@ -191,7 +193,7 @@ def mark_keys(
 
     shown = box.contains(sites)
     alive, dead = np.flatnonzero(shown & active), sites[shown & ~active]
-    fills = np.tile(to_rgb(tone("key")), (len(sites), 1)) if colours is None else colours
+    fills = np.tile(to_rgb(theme_colour("key")), (len(sites), 1)) if colours is None else colours
     kinds, kind = np.unique(fills[alive], axis=0, return_inverse=True)
     for k in range(len(kinds)):
         ax.plot(
@@ -199,11 +201,11 @@ def mark_keys(
             "*",
             markersize=11,
             markerfacecolor=kinds[k],
-            markeredgecolor=tone("ink"),
+            markeredgecolor=theme_colour("ink"),
             markeredgewidth=0.9,
             linestyle="none",
             # A rim in the background colour separates the outline from walls and dark cells.
-            path_effects=[withStroke(linewidth=2.6, foreground=tone("paper"))],
+            path_effects=[withStroke(linewidth=2.6, foreground=theme_colour("paper"))],
             label="key" if k == 0 else "_key",
             # In space, matplotlib sorts cells by depth and sets their zorder itself.
             zorder=5 if sites.shape[1] == 2 else 1e6,
@@ -213,8 +215,8 @@ def mark_keys(
             *dead.T,
             "X",
             markersize=7,
-            markerfacecolor=tone("dead"),
-            markeredgecolor=tone("paper"),
+            markerfacecolor=theme_colour("dead"),
+            markeredgecolor=theme_colour("paper"),
             markeredgewidth=0.6,
             linestyle="none",
             label="key that never wins",
@@ -222,7 +224,7 @@ def mark_keys(
         )
 
 
-def _label(ax: Any, site: FloatArray, text: str) -> None:
+def _label_site(ax: Any, site: FloatArray, text: str) -> None:
     if len(site) == 2:
         ax.annotate(text, site, xytext=(6, 4), textcoords="offset points", fontsize=8, zorder=6)
     else:

@@ -39,11 +39,11 @@ def list_options(plot: Callable[..., Any]) -> None:
     the registered functions, so the two cannot disagree.
     """
     found = {cls.__name__: drawing for cls, drawing in draw.registry.items() if cls is not object}
-    parts = [_options_of(name, drawing) for name, drawing in sorted(found.items())]
+    parts = [_describe_options(name, drawing) for name, drawing in sorted(found.items())]
     plot.__doc__ = f"{inspect.getdoc(plot)}\n\nOptions, by the type of `obj`:\n" + "\n".join(parts)
 
 
-def _options_of(name: str, drawing: Any) -> str:
+def _describe_options(name: str, drawing: Any) -> str:
     """Return the summary of one drawing function, followed by its options."""
     text = inspect.getdoc(drawing) or ""
     first = f"{name}: {text.partition(chr(10))[0]}"

@@ -10,18 +10,18 @@ from hardmax.geometry.domains import Box
 from hardmax.plotting.dispatch import draw
 from hardmax.plotting.intervals import Graphs, Walls, draw_intervals, merge_runs
 from hardmax.plotting.partitions import (
-    areas_of,
     draw_polygons,
-    edges_of,
     fit_lines,
     max_wall_widths,
+    polygon_areas,
+    polygon_edges,
 )
 from hardmax.plotting.style import (
+    create_axes,
     current_theme,
-    legend_beside,
     name_axes,
-    new_axes,
-    tone,
+    place_legend_beside,
+    theme_colour,
 )
 from hardmax.regions.graph_partitions import GraphPartition
 from hardmax.typing import FloatArray
@@ -58,11 +58,11 @@ def plot_graph_partition(
     if len(names) != n_outputs:
         raise ArgumentError(f"`names` must have {n_outputs} entries; got {len(names)}.")
     legend = ax is None if legend is None else legend
-    ax = new_axes(partition.domain.dim) if ax is None else ax
+    ax = create_axes(partition.domain.dim) if ax is None else ax
     draw = _draw_plane if partition.domain.dim == 2 else _draw_segment
     handles = draw(partition, ax, names, walls)
     if legend:
-        legend_beside(ax, handles)
+        place_legend_beside(ax, handles)
     return ax
 
 
@@ -72,7 +72,7 @@ def _draw_plane(partition: GraphPartition, ax: Any, names: list[str], walls: boo
     from matplotlib.patches import Patch
 
     classes, polygons = partition.classes, partition.polygons
-    colours = _colours(partition)
+    colours = _piece_colours(partition)
     corners, starts = partition.found.vertices, partition.found.starts
     window = Box(corners.min(axis=0), corners.max(axis=0))
     ax.set_xlim(window.low[0], window.high[0])
@@ -80,13 +80,13 @@ def _draw_plane(partition: GraphPartition, ax: Any, names: list[str], walls: boo
     ax.set_aspect("equal")
     lines = []
     if walls:
-        ends = edges_of(corners, starts)
-        sizes = np.repeat(np.sqrt(areas_of(ends, starts)), np.diff(starts))
-        ink = np.tile(to_rgb(tone("wall")), (len(ends), 1))
+        ends = polygon_edges(corners, starts)
+        sizes = np.repeat(np.sqrt(polygon_areas(ends, starts)), np.diff(starts))
+        ink = np.tile(to_rgb(theme_colour("wall")), (len(ends), 1))
         lines.append(fit_lines(ends, ink, max_wall_widths(ax, window, sizes), _WALL))
     draw_polygons(ax, polygons, colours, lines, window)
     boundary = list(partition.decision_boundary)
-    ax.add_collection(LineCollection(boundary, colors=tone("ink"), linewidths=_DECISION))
+    ax.add_collection(LineCollection(boundary, colors=theme_colour("ink"), linewidths=_DECISION))
     name_axes(ax, "t" if partition.domain.stages else "x")
     shown, first = np.unique(classes, return_index=True)
     return [Patch(fc=colours[i], label=names[k]) for k, i in zip(shown, first, strict=True)]
@@ -98,15 +98,17 @@ def _draw_segment(partition: GraphPartition, ax: Any, names: list[str], walls: b
     # Each piece has two ends, which are consecutive vertices.
     ends = np.append(partition.found.vertices[::2, 0], partition.found.vertices[-1, 0])
     n = len(ends) - 2
-    ink = np.tile(to_rgb(tone("wall")), (n, 1))
+    ink = np.tile(to_rgb(theme_colour("wall")), (n, 1))
     marked = Walls(ends[1:-1], np.zeros(n, np.int64), ink, np.full(n, _WALL))
     largest = merge_runs(ends, partition.classes) if len(names) > 1 else None
     graphs = Graphs(partition.maps, names, largest)
     window = float(ends[0]), float(ends[-1])
-    return draw_intervals(ax, ends, _colours(partition), window, marked if walls else None, graphs)
+    return draw_intervals(
+        ax, ends, _piece_colours(partition), window, marked if walls else None, graphs
+    )
 
 
-def _colours(partition: GraphPartition) -> FloatArray:
+def _piece_colours(partition: GraphPartition) -> FloatArray:
     """Return the colour of each piece: the hue by class, the shade by the rest of the signature."""
     winners = np.column_stack([partition.classes, partition.signatures])
     return palette.cell_colours(winners, [1, winners.shape[1] - 1], current_theme())

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from hardmax.geometry.domains import Box
-from hardmax.plotting.style import tone
+from hardmax.plotting.style import theme_colour
 from hardmax.typing import FloatArray
 
 _PIXELS, _SAMPLES = 900, 3
@@ -28,7 +28,7 @@ class Lines(NamedTuple):
     widths: FloatArray
 
 
-def mean_image(
+def render_image(
     polygons: Sequence[FloatArray],
     colours: FloatArray,
     lines: Sequence[Lines],
@@ -48,24 +48,24 @@ def mean_image(
 
     sides = window.high - window.low
     width, height = np.maximum(1, np.rint(_PIXELS * sides / sides.max())).astype(int).tolist()
-    image = Image.new("RGB", (width * _SAMPLES, height * _SAMPLES), tone("paper"))
+    image = Image.new("RGB", (width * _SAMPLES, height * _SAMPLES), theme_colour("paper"))
     pen = ImageDraw.Draw(image, "RGBA")
     scale = np.array([width, -height]) * _SAMPLES / sides
     corner = np.array([window.low[0], window.high[1]])
 
-    def placed(where: FloatArray) -> list[float]:
+    def to_pixels(where: FloatArray) -> list[float]:
         # Clip to the integer range of the pen; the points that this moves lie far outside.
         moved: list[float] = np.clip((where - corner) * scale, -1e6, 1e6).ravel().tolist()
         return moved
 
     ends = np.cumsum([0, *map(len, polygons)]).tolist()
-    flat = placed(np.concatenate(polygons))
+    flat = to_pixels(np.concatenate(polygons))
     fills = np.rint(255 * colours).astype(int).tolist()
     for fill, (first, last) in zip(fills, pairwise(ends), strict=True):
         pen.polygon(flat[2 * first : 2 * last], fill=tuple(fill))
     samples_per_point = _SAMPLES * _PIXELS / points
     for drawn in lines:
-        flat = placed(drawn.ends.reshape(-1, 2))
+        flat = to_pixels(drawn.ends.reshape(-1, 2))
         inks = np.rint(255 * drawn.colours).astype(int).tolist()
         pens = np.maximum(1, np.rint(samples_per_point * drawn.widths)).astype(int).tolist()
         for k, (ink, broad) in enumerate(zip(inks, pens, strict=True)):

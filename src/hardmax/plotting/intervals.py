@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from hardmax.plotting.style import series_colours, tone
+from hardmax.plotting.style import series_colours, theme_colour
 from hardmax.typing import BoolArray, FloatArray, IntArray
 
 MOST_OUTPUTS = 10
@@ -101,11 +101,11 @@ def draw_intervals(
     else:
         ax.set_yticks([])
         ax.spines["left"].set_visible(False)
-    strip = _attach(ax, strips, "cells")
-    _fill(strip, ends, colours[shown], window)
+    strip = _attach_strip(ax, strips, "cells")
+    _fill_intervals(strip, ends, colours[shown], window)
     if walls is not None:
         _draw_walls(ax, strip, walls, window)
-    ax.spines["bottom"].set_position(("outward", _depth_of(strips) + 2.0))
+    ax.spines["bottom"].set_position(("outward", _strip_depth(strips) + 2.0))
     ax.set_xlabel("$t$")
     ax.set_xlim(low, high)
     return handles
@@ -142,7 +142,7 @@ def values_at_ends(ends: FloatArray, maps: FloatArray) -> tuple[FloatArray, Floa
     return left, right
 
 
-def largest_outputs(ends: FloatArray, maps: FloatArray) -> tuple[FloatArray, IntArray]:
+def find_largest_outputs(ends: FloatArray, maps: FloatArray) -> tuple[FloatArray, IntArray]:
     """Return the largest output along a line, up to rounding; the first of equal outputs.
 
     Args:
@@ -154,12 +154,12 @@ def largest_outputs(ends: FloatArray, maps: FloatArray) -> tuple[FloatArray, Int
 
     Examples:
         >>> maps = np.array([[[1.0, -1.0, 0.0], [0.0, 0.0, 0.5]]])
-        >>> places, winners = largest_outputs(np.array([-2.0, 2.0]), maps)
+        >>> places, winners = find_largest_outputs(np.array([-2.0, 2.0]), maps)
         >>> places.tolist(), winners.tolist()
         ([-2.0, -0.5, 0.5, 2.0], [1, 2, 0])
     """
     left, right = values_at_ends(ends, maps)
-    first, last = _first_largest(left), _first_largest(right)
+    first, last = _first_maxima(left), _first_maxima(right)
     starts, winners = [ends[:-1]], [first]
     # An output that is the largest at both ends of a cell is the largest on the whole cell.
     cells = np.flatnonzero(first != last)
@@ -197,7 +197,7 @@ def merge_runs(places: FloatArray, winners: IntArray) -> tuple[FloatArray, IntAr
     return np.append(places[:-1][is_new], places[-1]), winners[is_new]
 
 
-def _first_largest(values: FloatArray) -> IntArray:
+def _first_maxima(values: FloatArray) -> IntArray:
     """Return the first output that is the largest up to rounding."""
     noise = 2.0**-40 * np.abs(values).max(axis=1, keepdims=True)
     return np.asarray((values >= values.max(axis=1, keepdims=True) - noise).argmax(axis=1))
@@ -215,7 +215,7 @@ def _draw_graphs(
     height = float(np.ptp(finite)) if len(finite) else 0.0
     places = np.repeat(ends, 2)[1:-1]
     n_outputs = maps.shape[2]
-    colours = [tone("ink")] if n_outputs == 1 else _colours_of(len(chosen))
+    colours = [theme_colour("ink")] if n_outputs == 1 else _output_colours(len(chosen))
     is_jump = np.abs(left[1:] - right[:-1]) > _LEAST_JUMP * height
     n_jumps = int(is_jump.any(axis=1).sum())
     handles = []
@@ -279,31 +279,33 @@ def _draw_largest(
     from matplotlib.colors import to_rgb
 
     places, winners = largest
-    colours = np.tile(to_rgb(tone("line")), (int(max(winners.max(), chosen.max())) + 1, 1))
-    colours[chosen] = [to_rgb(colour) for colour in _colours_of(len(chosen))]
-    _fill(_attach(ax, 1, "largest", _BAND), np.clip(places, *window), colours[winners], window)
+    colours = np.tile(to_rgb(theme_colour("line")), (int(max(winners.max(), chosen.max())) + 1, 1))
+    colours[chosen] = [to_rgb(colour) for colour in _output_colours(len(chosen))]
+    _fill_intervals(
+        _attach_strip(ax, 1, "largest", _BAND), np.clip(places, *window), colours[winners], window
+    )
     if len(places) - 2 <= _MOST_CHANGES:
         for place in places[1:-1]:
-            ax.axvline(place, color=tone("soft"), linewidth=0.7, linestyle=":", zorder=1)
+            ax.axvline(place, color=theme_colour("soft"), linewidth=0.7, linestyle=":", zorder=1)
 
 
-def _colours_of(n: int) -> list[str]:
+def _output_colours(n: int) -> list[str]:
     strong = series_colours()
     return [strong[k % len(strong)] for k in range(n)]
 
 
-def _depth_of(n_strips: int) -> float:
+def _strip_depth(n_strips: int) -> float:
     """Return the distance in points from the axes down to the lower end of the last strip."""
     return _GAP + _STRIP + (n_strips - 1) * (_BAND + _GAP)
 
 
-def _attach(ax: Any, place: int, name: str, height: float = _STRIP) -> Any:
+def _attach_strip(ax: Any, place: int, name: str, height: float = _STRIP) -> Any:
     """Attach axes for a strip below other axes, with the same width and a height in points."""
     from matplotlib.transforms import ScaledTranslation, blended_transform_factory
 
     figure = ax.get_figure(root=True)
     below = figure.dpi_scale_trans + ScaledTranslation(0.0, 0.0, ax.transAxes)
-    bottom = -_depth_of(place) if height == _STRIP else -(_GAP + height)
+    bottom = -_strip_depth(place) if height == _STRIP else -(_GAP + height)
     strip = ax.inset_axes(
         [0.0, bottom / 72.0, 1.0, height / 72.0],
         transform=blended_transform_factory(ax.transAxes, below),
@@ -318,7 +320,9 @@ def _attach(ax: Any, place: int, name: str, height: float = _STRIP) -> Any:
     return strip
 
 
-def _fill(strip: Any, ends: FloatArray, colours: FloatArray, window: tuple[float, float]) -> None:
+def _fill_intervals(
+    strip: Any, ends: FloatArray, colours: FloatArray, window: tuple[float, float]
+) -> None:
     """Fill intervals. Many intervals become an image whose columns are means."""
     if len(colours) > _MOST_CELLS:
         edges = np.linspace(ends[0], ends[-1], _COLUMNS + 1)
@@ -356,8 +360,8 @@ def _draw_walls(ax: Any, strip: Any, walls: Walls, window: tuple[float, float]) 
     shades = np.column_stack([walls.colours[seen], faint])
     strip.add_collection(LineCollection(ends, colors=shades, linewidths=widths, zorder=2))
     # In the dark theme, walls of units have the colour of the background.
-    is_plain = (walls.colours[seen] == to_rgb(tone("wall"))).all(axis=1)
-    colours = np.where(is_plain[:, np.newaxis], to_rgb(tone("soft")), walls.colours[seen])
+    is_plain = (walls.colours[seen] == to_rgb(theme_colour("wall"))).all(axis=1)
+    colours = np.where(is_plain[:, np.newaxis], to_rgb(theme_colour("soft")), walls.colours[seen])
     behind = np.column_stack([colours, 0.35 * faint])
     across = LineCollection(
         ends,

@@ -8,9 +8,9 @@ from hardmax.errors import ArgumentError
 from hardmax.geometry.domains import Box, box_around
 from hardmax.geometry.polytopes import Polytope
 from hardmax.plotting.dispatch import draw
-from hardmax.plotting.solids import draw_faces, facet_polygons, frame
-from hardmax.plotting.style import legend_beside, name_axes, new_axes, tone
-from hardmax.plotting.windows import window_around
+from hardmax.plotting.solids import draw_faces, facet_polygons, frame_axes
+from hardmax.plotting.style import create_axes, name_axes, place_legend_beside, theme_colour
+from hardmax.plotting.windows import fit_window
 from hardmax.regions.level_sets import LevelSet
 
 
@@ -35,16 +35,16 @@ def plot_level_set(
         raise ArgumentError(
             f"`obj` must be a level set in dimension 2 or 3 to be drawn; got {dim}."
         )
-    window = box if box is not None else _window(levels, ax, dim)
+    window = box if box is not None else _choose_window(levels, ax, dim)
     parts = [piece if piece.is_bounded else piece.intersection(window) for piece in levels.pieces]
     shown = [k for k, part in enumerate(parts) if part.dim >= dim - 1]
-    fresh, ax = ax is None, new_axes(dim) if ax is None else ax
-    colour = tone("dead") if color is None else color
+    fresh, ax = ax is None, create_axes(dim) if ax is None else ax
+    colour = theme_colour("dead") if color is None else color
     if dim == 3:
         for k in shown:
             draw_faces(ax, facet_polygons(parts[k]), colour, 0.8)
         if fresh:
-            frame(ax, np.vstack([window.low, window.high]))
+            frame_axes(ax, np.vstack([window.low, window.high]))
             name_axes(ax, "x")
         return ax
     _draw_lines(ax, [parts[k] for k in shown], levels.across[shown] >= 0, colour)
@@ -80,10 +80,12 @@ def _add_to_legend(ax: Any, colour: Any) -> None:
     handles = list(legend.legend_handles)
     for handle, text in zip(handles, legend.get_texts(), strict=True):
         handle.set_label(text.get_text())
-    legend_beside(ax, [*handles, Line2D([], [], color=colour, linewidth=2.0, label="level set")])
+    place_legend_beside(
+        ax, [*handles, Line2D([], [], color=colour, linewidth=2.0, label="level set")]
+    )
 
 
-def _window(levels: LevelSet, ax: Any, dim: int) -> Box:
+def _choose_window(levels: LevelSet, ax: Any, dim: int) -> Box:
     """Return the limits of given axes, a box around bounded pieces, or a default window."""
     if ax is not None:
         limits = [sorted(ax.get_xlim()), sorted(ax.get_ylim())]
@@ -94,4 +96,4 @@ def _window(levels: LevelSet, ax: Any, dim: int) -> Box:
     vertices = np.concatenate([np.zeros((0, dim)), *corners])
     if len(levels) and all(piece.is_bounded for piece in levels.pieces):
         return box_around(vertices, with_origin=False)
-    return window_around(vertices if len(vertices) else np.zeros((1, dim)))
+    return fit_window(vertices if len(vertices) else np.zeros((1, dim)))

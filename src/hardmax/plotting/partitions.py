@@ -19,24 +19,24 @@ from hardmax.models.argmax import ArgmaxNetwork
 from hardmax.models.layer_words import LayerWords
 from hardmax.plotting.diagrams import fill_solids
 from hardmax.plotting.dispatch import draw
-from hardmax.plotting.images import Lines, mean_image
+from hardmax.plotting.images import Lines, render_image
 from hardmax.plotting.intervals import (
     MOST_NUMBERS,
     Graphs,
     Walls,
     draw_intervals,
-    largest_outputs,
+    find_largest_outputs,
 )
 from hardmax.plotting.style import (
     cell_colours,
+    create_axes,
     current_theme,
-    legend_beside,
     name_axes,
-    new_axes,
+    place_legend_beside,
     series_colours,
-    tone,
+    theme_colour,
 )
-from hardmax.plotting.windows import in_window, outside_text, shown_window
+from hardmax.plotting.windows import choose_window, describe_outside, find_cells_in_window
 from hardmax.regions.partition import Partition
 from hardmax.typing import FloatArray, IntArray
 
@@ -125,9 +125,9 @@ def plot_partition(
                 f"color='cell'; got {layers} in dimension {dim} with color={color!r}."
             )
     legend = ax is None if legend is None else legend
-    ax = new_axes(dim) if ax is None else ax
-    window = shown_window(partition) if box is None else box
-    colours = _colours(partition, color, layers)
+    ax = create_axes(dim) if ax is None else ax
+    window = choose_window(partition) if box is None else box
+    colours = _choose_colours(partition, color, layers)
     if dim == 1:
         _draw_line(partition, ax, colours, window, walls, legend, names)
     elif dim == 2:
@@ -138,7 +138,7 @@ def plot_partition(
         name_axes(ax, "t" if partition.domain.stages else "x")
     elif not partition.domain.stages:
         ax.set_xlabel("$x$")
-    if box is None and layers is None and (text := outside_text(partition, window)):
+    if box is None and layers is None and (text := describe_outside(partition, window)):
         ax.set_title(text)
     return ax
 
@@ -153,32 +153,34 @@ def draw_cells(
     layers: int | None = None,
 ) -> None:
     """Draw the cells of a planar partition in given colours, shape `(n_cells, 3)`."""
-    window = shown_window(partition) if box is None else box
-    corners, starts = _corners(partition, window)
+    window = choose_window(partition) if box is None else box
+    corners, starts = _cell_corners(partition, window)
     ax.set_xlim(window.low[0], window.high[0])
     ax.set_ylim(window.low[1], window.high[1])
     ax.set_aspect("equal")
     polygons = [corners[a:b] for a, b in pairwise(starts.tolist())]
     shown = np.arange(len(polygons))
     if len(polygons) > _MOST_POLYGONS:
-        shown = in_window(corners, starts, window)
+        shown = find_cells_in_window(corners, starts, window)
         polygons, colours = [polygons[k] for k in shown], colours[shown]
     lines = []
     if walls and partition.cells.walls is not None:
-        lines = _walls(partition, ax, corners, starts, window, shown, walls == "units", layers)
+        lines = _collect_walls(
+            partition, ax, corners, starts, window, shown, walls == "units", layers
+        )
         if legend and (handles := _wall_handles(partition.network, walls == "units")):
-            legend_beside(ax, handles)
+            place_legend_beside(ax, handles)
     # No wall covers the seam between cells that only later layers separate; use a wide outline.
     draw_polygons(ax, polygons, colours, lines, window, _HAIRLINE if layers is None else _SEAM)
 
 
-def layers_that_cut(partition: Partition) -> dict[int, int]:
+def count_cells_by_layer(partition: Partition) -> dict[int, int]:
     """Map the number of layers, after each layer that cuts, to the number of cells by then.
 
     Examples:
         >>> from hardmax import Box, ReluNetwork, enumerate_regions
         >>> net = ReluNetwork([[[1.0, 0.0]], [[1.0], [1.0]], [[1.0]]], [None, [-0.5], None])
-        >>> layers_that_cut(enumerate_regions(net, Box([-1], [1])))
+        >>> count_cells_by_layer(enumerate_regions(net, Box([-1], [1])))
         {1: 2, 2: 3}
     """
     counts: dict[int, int] = {}
@@ -190,9 +192,9 @@ def layers_that_cut(partition: Partition) -> dict[int, int]:
     return counts or {len(partition.network.layers): before}
 
 
-def _colours(partition: Partition, colour: str, layers: int | None = None) -> FloatArray:
+def _choose_colours(partition: Partition, colour: str, layers: int | None = None) -> FloatArray:
     """Return the colour of each cell, or of the first cell of its region or map."""
-    if not _has_table(partition):
+    if not _is_table_small(partition):
         return cell_colours(range(partition.n_found))
     places = partition.network.places[:layers]
     n_groups = [place.layer.n_groups for place in places]
@@ -205,13 +207,13 @@ def _colours(partition: Partition, colour: str, layers: int | None = None) -> Fl
     return np.asarray(colours[first[place]])
 
 
-def _has_table(partition: Partition) -> bool:
+def _is_table_small(partition: Partition) -> bool:
     """Return whether the table of all signatures is small enough; on a line, it may be huge."""
     n_entries = partition.n_found * partition.network.n_groups
     return partition.domain.dim != 1 or n_entries <= _MOST_ENTRIES
 
 
-def _corners(partition: Partition, window: Box) -> tuple[FloatArray, IntArray]:
+def _cell_corners(partition: Partition, window: Box) -> tuple[FloatArray, IntArray]:
     """Return all polygon corners, with infinite ones moved far away, and the start of each cell."""
     cells = partition.cells
     if cells.vertices is None or cells.starts is None:
@@ -232,7 +234,7 @@ def _clip_to_window(cell: Polytope, window: Box) -> FloatArray:
     return part.polygon if part.dim == 2 else np.zeros((0, 2))
 
 
-def _walls(
+def _collect_walls(
     partition: Partition,
     ax: Any,
     corners: FloatArray,
@@ -245,14 +247,14 @@ def _walls(
     """Return the walls of some cells, the first layer last, no wider than the cells permit."""
     from matplotlib.colors import to_rgb
 
-    edges = edges_of(corners, starts)
+    edges = polygon_edges(corners, starts)
     owners = partition.cells.walls
     assert owners is not None
     cell = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
     is_drawn = np.isin(np.arange(len(starts) - 1), cells)[cell]
-    blocks = _blocks(partition.network)
+    blocks = _block_indices(partition.network)
     strong = np.array([to_rgb(colour) for colour in series_colours()])
-    sizes = _sizes(partition, edges, starts)
+    sizes = _parent_cell_sizes(partition, edges, starts)
     heads = any(layer.is_table.all() for layer in partition.network.layers)
     lines = []
     for depth, layer in enumerate(partition.network.layers[:layers]):
@@ -261,21 +263,21 @@ def _walls(
         is_head, is_last = bool(layer.is_table.all()), depth == len(blocks) - 1
         beside = _OF_UNITS if heads and not is_head else 1.0
         width = max(beside * _WIDEST * _NARROWER ** blocks[depth], _THINNEST)
-        colours = np.tile(to_rgb(tone("wall")), (len(shown), 1))
+        colours = np.tile(to_rgb(theme_colour("wall")), (len(shown), 1))
         if is_head or (of_units and is_last):
             colours = strong[owners[shown, 1].astype(int) % len(strong)]
         lines.append(fit_lines(edges[shown], colours, room, width))
     return lines[::-1]
 
 
-def edges_of(corners: FloatArray, starts: IntArray) -> FloatArray:
+def polygon_edges(corners: FloatArray, starts: IntArray) -> FloatArray:
     """Return the ends of the edge from each polygon corner to the next, shape `(n, 2, 2)`."""
     following = np.arange(len(corners)) + 1
     following[starts[1:] - 1] = starts[:-1]
     return np.stack([corners, corners[following]], axis=1)
 
 
-def areas_of(edges: FloatArray, starts: IntArray) -> FloatArray:
+def polygon_areas(edges: FloatArray, starts: IntArray) -> FloatArray:
     """Return the areas of polygons; an area that overflows becomes a large finite number."""
     with np.errstate(over="ignore", invalid="ignore"):
         (x0, y0), (x1, y1) = edges[:, 0].T, edges[:, 1].T
@@ -316,7 +318,7 @@ def draw_polygons(
 
     if len(polygons) > _MOST_POLYGONS:
         extent = (window.low[0], window.high[0], window.low[1], window.high[1])
-        image = mean_image(polygons, colours, lines, window, _side_in_points(ax))
+        image = render_image(polygons, colours, lines, window, _axes_side_in_points(ax))
         ax.imshow(image, origin="upper", extent=extent, interpolation="auto", zorder=0.5)
         return
     # An outline in the cell's own colour closes the gaps that antialiasing leaves.
@@ -328,11 +330,11 @@ def draw_polygons(
 
 def max_wall_widths(ax: Any, window: Box, sizes: FloatArray) -> FloatArray:
     """Return the largest width, in points, of the walls of cells of given sizes."""
-    points = _side_in_points(ax) / float((window.high - window.low).max())
+    points = _axes_side_in_points(ax) / float((window.high - window.low).max())
     return np.asarray(points * sizes / _WALLS_APART)
 
 
-def _side_in_points(ax: Any) -> float:
+def _axes_side_in_points(ax: Any) -> float:
     """Return the approximate length of the shorter side of the axes, before their layout."""
     figure = ax.get_figure(root=True)
     place = ax.get_position()
@@ -341,19 +343,21 @@ def _side_in_points(ax: Any) -> float:
     )
 
 
-def _blocks(network: ArgmaxNetwork) -> list[int]:
+def _block_indices(network: ArgmaxNetwork) -> list[int]:
     """Return the block of each layer, numbered from 0; layers with the same place share a block."""
     places = [words.place for words in network.words]
     return [n - 1 for n in accumulate(one != before for before, one in pairwise(["", *places]))]
 
 
-def _sizes(partition: Partition, edges: FloatArray, starts: IntArray) -> list[FloatArray]:
+def _parent_cell_sizes(
+    partition: Partition, edges: FloatArray, starts: IntArray
+) -> list[FloatArray]:
     """Return, per layer, the square root of the area of the larger cell that contains each cell.
 
     Cells with the same winners up to a layer belong to the same larger cell at that layer. Sums of
     random numbers distinguish the winners, which is good enough for the width of a line.
     """
-    areas = areas_of(edges, starts)
+    areas = polygon_areas(edges, starts)
     rng = np.random.default_rng(0)
     names = np.zeros(len(areas), np.int64)
     sizes = []
@@ -370,8 +374,8 @@ def _legend_line(colour: str, width: float, name: str) -> Any:
     from matplotlib.lines import Line2D
     from matplotlib.patheffects import withStroke
 
-    edge = [withStroke(linewidth=width + 1.6, foreground=tone("soft"))]
-    effects = edge if colour == tone("paper") else None
+    edge = [withStroke(linewidth=width + 1.6, foreground=theme_colour("soft"))]
+    effects = edge if colour == theme_colour("paper") else None
     return Line2D([], [], color=colour, linewidth=width, label=name, path_effects=effects)
 
 
@@ -383,19 +387,21 @@ def _wall_handles(network: ArgmaxNetwork, of_units: bool) -> list[Any]:
     n_heads = max((layers[k].n_groups for k in heads), default=0)
     names: list[tuple[str, str]] = []
     if heads:
-        named = _names_of_colours(_spell_group(words, heads), n_heads, len(strong))
+        named = _colour_labels(_spell_group(words, heads), n_heads, len(strong))
         names += zip(strong, named, strict=False)
     if of_units and units[-1:] == [len(layers) - 1]:
         word = _spell_group(words, units[-1:])
-        named = _names_of_colours(word, layers[-1].n_groups, len(strong))
+        named = _colour_labels(word, layers[-1].n_groups, len(strong))
         names += zip(strong, named, strict=False)
     elif heads and units:
-        names.append((tone("wall"), f"{_spell_group(words, units)}s"))
+        names.append((theme_colour("wall"), f"{_spell_group(words, units)}s"))
     handles = [_legend_line(colour, _WIDEST, name) for colour, name in names]
     places = list(dict.fromkeys(one.place for one in words))
     if len(places) > 1:
         widths = [_WIDEST * _NARROWER**b for b in range(4)]
-        handles += [_legend_line(tone("soft"), *pair) for pair in zip(widths, places, strict=False)]
+        handles += [
+            _legend_line(theme_colour("soft"), *pair) for pair in zip(widths, places, strict=False)
+        ]
     return handles
 
 
@@ -418,11 +424,11 @@ def _spell_group(words: Sequence[LayerWords], layers: Sequence[int]) -> str:
     return f"{words[layers[0]].place.split()[0]}s {numbers}, {group}"
 
 
-def _names_of_colours(word: str, n: int, n_colours: int) -> list[str]:
+def _colour_labels(word: str, n: int, n_colours: int) -> list[str]:
     """Return the legend text of each colour, when colours repeat after the last.
 
     Examples:
-        >>> _names_of_colours("head", 2, 7), _names_of_colours("block 0, head", 16, 7)[1:3]
+        >>> _colour_labels("head", 2, 7), _colour_labels("block 0, head", 16, 7)[1:3]
         (['head 0', 'head 1'], ['block 0, heads 1, 8, 15', 'block 0, heads 2, 9'])
     """
     names = []
@@ -452,7 +458,7 @@ def _draw_line(
     """Draw the cells on a line as intervals, with the outputs above them."""
     network = partition.network
     low, high = float(window.low[0]), float(window.high[0])
-    order, ends = _ends_on_line(partition)
+    order, ends = _order_on_line(partition)
     shown = (ends[1:] > low) & (ends[:-1] < high)
     if not shown.any():
         raise ArgumentError(
@@ -464,24 +470,24 @@ def _draw_line(
         has_heads = any(layer.is_table.all() for layer in network.layers)
         if network.dim_out > 1 and (names is not None or not has_heads):
             bounds = np.clip(ends[np.append(shown, False) | np.append(False, shown)], low, high)
-            largest = largest_outputs(bounds, maps[shown])
+            largest = find_largest_outputs(bounds, maps[shown])
         given = [f"output {k}" for k in range(network.dim_out)] if names is None else names
         graphs = Graphs(maps, given, largest)
     found = None
-    if walls and _has_table(partition):
+    if walls and _is_table_small(partition):
         found = _walls_on_line(partition, order, ends[1:-1], walls == "units")
     handles = draw_intervals(ax, ends, colours[order], (low, high), found, graphs)
     if found is not None:
         handles += [_make_upright(handle) for handle in _wall_handles(network, walls == "units")]
     if legend and handles:
-        legend_beside(ax, handles)
+        place_legend_beside(ax, handles)
 
 
-def _ends_on_line(partition: Partition) -> tuple[IntArray, FloatArray]:
+def _order_on_line(partition: Partition) -> tuple[IntArray, FloatArray]:
     """Return the order of the cells from left to right, and their ends in that order."""
     cells = partition.cells
     if cells.vertices is None:
-        both = np.array([_ends_of(partition.polytope(i)) for i in range(partition.n_found)])
+        both = np.array([_interval_ends(partition.polytope(i)) for i in range(partition.n_found)])
     else:
         places = cells.vertices[:, 0]
         if cells.directions is not None:
@@ -492,7 +498,7 @@ def _ends_on_line(partition: Partition) -> tuple[IntArray, FloatArray]:
     return order, np.append(both[order, 0], both[order[-1], 1])
 
 
-def _ends_of(cell: Polytope) -> list[float]:
+def _interval_ends(cell: Polytope) -> list[float]:
     """Return the ends of an interval."""
     ends = [-np.inf, np.inf]
     for slope, offset in cell.rows.tolist():
@@ -519,11 +525,11 @@ def _walls_on_line(
     groups = (signatures[1:] != signatures[:-1]).argmax(axis=1)
     starts = np.array([place.groups.start for place in network.places])
     depths = np.searchsorted(starts, groups, "right") - 1
-    blocks = np.array(_blocks(network))
+    blocks = np.array(_block_indices(network))
     is_head = np.array([bool(layer.is_table.all()) for layer in network.layers])
     beside = np.where(is_head, 1.0, _OF_UNITS if is_head.any() else 1.0)
     widths = np.maximum(beside * _WIDEST * _NARROWER**blocks, _THINNEST)
-    colours = np.tile(to_rgb(tone("wall")), (len(groups), 1))
+    colours = np.tile(to_rgb(theme_colour("wall")), (len(groups), 1))
     has_colour = is_head | (of_units & (np.arange(len(is_head)) == len(is_head) - 1))
     strong = np.array([to_rgb(colour) for colour in series_colours()])
     of_head = (groups - starts[depths]) % len(strong)
@@ -534,7 +540,7 @@ def _walls_on_line(
 def _make_upright(handle: Any) -> Any:
     """Make a legend line vertical, like the walls on a line."""
     if handle.get_path_effects():
-        handle.set(color=tone("soft"), path_effects=[])
+        handle.set(color=theme_colour("soft"), path_effects=[])
     handle.set(marker="|", markersize=9.0, markeredgewidth=max(handle.get_linewidth(), 0.4))
     handle.set_linestyle("none")
     return handle

@@ -8,7 +8,13 @@ from hardmax.errors import ArgumentError
 from hardmax.geometry.domains import Box, box_around
 from hardmax.plotting.diagrams import fill_polygons, plot_power_diagram
 from hardmax.plotting.dispatch import draw
-from hardmax.plotting.style import cell_colours, name_axes, new_axes, series_colours, tone
+from hardmax.plotting.style import (
+    cell_colours,
+    create_axes,
+    name_axes,
+    series_colours,
+    theme_colour,
+)
 from hardmax.tropical.diagrams.power_diagrams import PowerDiagram
 from hardmax.tropical.polynomials import TropicalPolynomial
 
@@ -31,7 +37,7 @@ def plot_polynomial(
         raise ArgumentError(
             f"`obj` must be a polynomial in 1 or 2 variables to be drawn; got {polynomial.dim}."
         )
-    ax = new_axes(2) if ax is None else ax
+    ax = create_axes(2) if ax is None else ax
     if dual:
         return _draw_dual(polynomial, ax)
     diagram = PowerDiagram.from_polynomial(polynomial)
@@ -55,7 +61,7 @@ def _box_of_vertices(diagram: PowerDiagram) -> Box:
 def _draw_graph(polynomial: TropicalPolynomial, diagram: PowerDiagram, ax: Any, box: Box) -> Any:
     ends = np.stack([box.low, box.high])
     for values in polynomial.forms(ends).T:
-        ax.plot(ends[:, 0], values, color=tone("line"), linewidth=0.7, zorder=1)
+        ax.plot(ends[:, 0], values, color=theme_colour("line"), linewidth=0.7, zorder=1)
     cells = diagram.cells(box)
     colours = series_colours()
     for place, cell in enumerate(cells):
@@ -67,7 +73,7 @@ def _draw_graph(polynomial: TropicalPolynomial, diagram: PowerDiagram, ax: Any, 
         kinks,
         np.asarray(polynomial(kinks[:, None])),
         "o",
-        color=tone("ink"),
+        color=theme_colour("ink"),
         markersize=3.5,
         zorder=3,
     )
@@ -90,9 +96,13 @@ def _draw_dual(polynomial: TropicalPolynomial, ax: Any) -> Any:
     corner = np.zeros(len(exponents), dtype=np.bool_)
     corner[subdivision.vertices] = True
     ax.plot(
-        *exponents[~corner].T, "o", color=tone("paper"), markeredgecolor=tone("ink"), markersize=4.5
+        *exponents[~corner].T,
+        "o",
+        color=theme_colour("paper"),
+        markeredgecolor=theme_colour("ink"),
+        markersize=4.5,
     )
-    ax.plot(*exponents[corner].T, "o", color=tone("ink"), markersize=4.5)
+    ax.plot(*exponents[corner].T, "o", color=theme_colour("ink"), markersize=4.5)
     ax.set_xlabel(r"$\alpha_1$")
     ax.set_ylabel(r"$\alpha_2$" if polynomial.dim == 2 else "")
     return ax

@@ -8,7 +8,7 @@ from hardmax.errors import ArgumentError
 from hardmax.geometry.minkowski import MinkowskiVertices
 from hardmax.geometry.polytopes import Polytope
 from hardmax.plotting.dispatch import draw
-from hardmax.plotting.style import cell_colours, name_axes, new_axes, tone
+from hardmax.plotting.style import cell_colours, create_axes, name_axes, theme_colour
 from hardmax.typing import FloatArray
 
 
@@ -38,24 +38,24 @@ def plot_polytope(
             f"got {kind} polytope in R^{dim}."
         )
     is_new = ax is None
-    ax = new_axes(dim) if ax is None else ax
+    ax = create_axes(dim) if ax is None else ax
     colour = cell_colours([0])[0] if color is None else color
     if dim == 2:
         ax.fill(
             *polytope.polygon.T,
             facecolor=colour,
-            edgecolor=tone("wall"),
+            edgecolor=theme_colour("wall"),
             linewidth=1.0,
             alpha=alpha,
         )
         if vertices:
-            ax.plot(*polytope.vertices.T, "o", color=tone("ink"), markersize=3)
+            ax.plot(*polytope.vertices.T, "o", color=theme_colour("ink"), markersize=3)
         ax.set_aspect("equal")
     else:
         draw_faces(ax, facet_polygons(polytope), colour, 1.0 if alpha is None else alpha)
         if vertices:
-            ax.plot(*polytope.vertices.T, "o", color=tone("ink"), markersize=2.2)
-        frame(ax, polytope.vertices)
+            ax.plot(*polytope.vertices.T, "o", color=theme_colour("ink"), markersize=2.2)
+        frame_axes(ax, polytope.vertices)
     if is_new:
         name_axes(ax, "x")
     return ax
@@ -89,8 +89,8 @@ def plot_minkowski_sum(
 def facet_polygons(polytope: Polytope) -> list[FloatArray]:
     """Return the facets of a polytope in space as polygons with their vertices in order."""
     if polytope.dim < 3:
-        return [_around_centre(polytope.vertices)]
-    return [_around_centre(polytope.vertices[members]) for members in polytope.facets.vertices]
+        return [_sort_around_centre(polytope.vertices)]
+    return [_sort_around_centre(polytope.vertices[members]) for members in polytope.facets.vertices]
 
 
 def draw_faces(ax: Any, polygons: list[FloatArray], colour: Any, alpha: float) -> None:
@@ -130,7 +130,7 @@ def draw_faces(ax: Any, polygons: list[FloatArray], colour: Any, alpha: float) -
         turn = np.cross(polygon, np.roll(polygon, -1, axis=0)).sum(axis=0) @ normal
         outwards.append(_close_polygon(polygon if turn > 0 else polygon[::-1], n_corners))
     ax.add_collection3d(
-        Faces(outwards, facecolors=colours, edgecolors=tone("wall"), linewidths=0.5)
+        Faces(outwards, facecolors=colours, edgecolors=theme_colour("wall"), linewidths=0.5)
     )
 
 
@@ -152,7 +152,7 @@ def _turns_left(x: FloatArray, y: FloatArray) -> bool:
     return bool((x * np.roll(y, -1) - np.roll(x, -1) * y).sum() > 0)
 
 
-def frame(ax: Any, points: FloatArray) -> None:
+def frame_axes(ax: Any, points: FloatArray) -> None:
     """Fit 3-D axes around points, with equal scales and transparent panes."""
     low, high = points.min(axis=0), points.max(axis=0)
     centre, reach = (low + high) / 2, 0.52 * max(float((high - low).max()), 1e-300)
@@ -161,18 +161,18 @@ def frame(ax: Any, points: FloatArray) -> None:
     ax.set_box_aspect((1, 1, 1), zoom=0.88)  # Leave space for the axis labels.
     for axis in (ax.xaxis, ax.yaxis, ax.zaxis):
         axis.set_pane_color((1.0, 1.0, 1.0, 0.0))
-        axis.set_major_locator(_few_ticks())
+        axis.set_major_locator(_limit_ticks())
     # The tick labels are perpendicular to this axis, and long ones would touch it.
     ax.zaxis.set_tick_params(pad=7)
 
 
-def _few_ticks() -> Any:
+def _limit_ticks() -> Any:
     from matplotlib.ticker import MaxNLocator
 
     return MaxNLocator(4)
 
 
-def _around_centre(corners: FloatArray) -> FloatArray:
+def _sort_around_centre(corners: FloatArray) -> FloatArray:
     """Order the corners of a convex polygon in space by their angle about its centre."""
     centred = corners - corners.mean(axis=0)
     _, _, axes = np.linalg.svd(centred)

@@ -16,15 +16,15 @@ from hardmax.plotting.dispatch import draw
 from hardmax.plotting.partitions import draw_cells
 from hardmax.plotting.style import (
     cell_colours,
+    create_axes,
+    create_row,
     house_style,
-    legend_beside,
     name_axes,
-    new_axes,
+    place_legend_beside,
     series_colours,
-    side_by_side,
-    tone,
+    theme_colour,
 )
-from hardmax.plotting.windows import outside_text, shown_window
+from hardmax.plotting.windows import choose_window, describe_outside
 from hardmax.stability.cells.cell_persistence import Persistence
 from hardmax.stability.cells.persistent_counts import PersistentCells
 from hardmax.stability.networks.annealed_errors import ErrorCurves
@@ -87,16 +87,18 @@ def plot_annealing(
     extent = (box.low[0], box.high[0], box.low[1], box.high[1])
     colours = cell_colours(range(head.n_keys))
     cells = head.pulled_back_diagram.cells(box)
-    figure, axes = side_by_side(len(temperatures))
+    figure, axes = create_row(len(temperatures))
     for ax, tau in zip(axes, temperatures, strict=True):
         weights = head.attention_weights(points, tau)
         image = np.clip((weights @ colours).reshape(n, n, 3), 0.0, 1.0)
         ax.imshow(image, origin="lower", extent=extent, interpolation="bilinear", aspect="auto")
         for cell in cells:
-            ax.fill(*cell.polygon.T, facecolor="none", edgecolor=tone("wall"), linewidth=0.8)
+            ax.fill(
+                *cell.polygon.T, facecolor="none", edgecolor=theme_colour("wall"), linewidth=0.8
+            )
         largest = weights.max(axis=1).reshape(n, n)
         if limit is not None and largest.min() < limit < largest.max():
-            style = {"colors": tone("wall"), "linewidths": 0.7, "linestyles": "dashed"}
+            style = {"colors": theme_colour("wall"), "linewidths": 0.7, "linestyles": "dashed"}
             ax.contour(*ticks, largest, levels=[limit], **style)
         ax.set_title(rf"$\tau = {tau:.3g}$")
         name_axes(ax, "x")
@@ -109,20 +111,22 @@ def plot_annealing(
 @draw.register
 def plot_error_curves(curves: ErrorCurves, ax: Any = None) -> Any:
     """Draw measured and certified errors against the temperature, both on logarithmic scales."""
-    ax = new_axes(2) if ax is None else ax
+    ax = create_axes(2) if ax is None else ax
     with house_style():
-        _line(ax, curves.taus, curves.from_margin, _LOOSE, "certified from the margin alone", "-.")
+        _plot_line(
+            ax, curves.taus, curves.from_margin, _LOOSE, "certified from the margin alone", "-."
+        )
         cubes = f"certified on cubes of radius {curves.radius:g}"
-        _line(ax, curves.taus, curves.on_cubes, _POSSIBLE, cubes, "--")
-        _line(ax, curves.taus, curves.certified, _CERTAIN, "certified at the points", "-")
+        _plot_line(ax, curves.taus, curves.on_cubes, _POSSIBLE, cubes, "--")
+        _plot_line(ax, curves.taus, curves.certified, _CERTAIN, "certified at the points", "-")
         shown = np.where(curves.measured > _SMALLEST, curves.measured, np.nan)
         ax.plot(
             curves.taus,
             shown,
             "o",
-            color=tone("ink"),
+            color=theme_colour("ink"),
             markersize=3.2,
-            mfc=tone("paper"),
+            mfc=theme_colour("paper"),
             label="measured",
         )
         ax.set_xscale("log")
@@ -152,7 +156,7 @@ def plot_persistence(
         ax: Axes.
         at: Searches at single temperatures, drawn as points.
     """
-    ax = new_axes(2) if ax is None else ax
+    ax = create_axes(2) if ax is None else ax
     n = len(found.temperatures)
     finite = np.concatenate([found.temperatures, found.limits])
     finite = finite[np.isfinite(finite) & (finite > 0.0)]
@@ -164,11 +168,13 @@ def plot_persistence(
             taus, certain, possible, step="mid", color=series_colours()[_CERTAIN], alpha=0.15, lw=0
         )
         wide = {"drawstyle": "steps-mid", "linewidth": 3.6, "alpha": 0.45}
-        _line(ax, taus, possible, _POSSIBLE, "possible", "-", **wide)
-        _line(ax, taus, certain, _CERTAIN, "certain", "-", drawstyle="steps-mid")
+        _plot_line(ax, taus, possible, _POSSIBLE, "possible", "-", **wide)
+        _plot_line(ax, taus, certain, _CERTAIN, "certain", "-", drawstyle="steps-mid")
         margins = found.count_by_margins(taus)
-        _line(ax, taus, margins, _LOOSE, "certain by margins alone", "-.", drawstyle="steps-mid")
-        ax.axhline(n, color=tone("ink"), linewidth=0.7, linestyle=":", label="hard model")
+        _plot_line(
+            ax, taus, margins, _LOOSE, "certain by margins alone", "-.", drawstyle="steps-mid"
+        )
+        ax.axhline(n, color=theme_colour("ink"), linewidth=0.7, linestyle=":", label="hard model")
         for k, search in enumerate(at):
             label = "certain, with a point" if k == 0 else None
             tau = max(search.taus)
@@ -176,8 +182,8 @@ def plot_persistence(
                 tau,
                 search.by_point.sum(),
                 "o",
-                color=tone("ink"),
-                mfc=tone("paper"),
+                color=theme_colour("ink"),
+                mfc=theme_colour("paper"),
                 ms=4,
                 label=label,
             )
@@ -199,10 +205,10 @@ def plot_persistent_cells(found: PersistentCells, ax: Any = None, *, box: Box | 
         box: The part to show, in the domain's coordinates. The default is the same as for a
             partition.
     """
-    ax = new_axes(2) if ax is None else ax
-    window = shown_window(found.partition) if box is None else box
+    ax = create_axes(2) if ax is None else ax
+    window = choose_window(found.partition) if box is None else box
     kinds = np.where(found.is_certified, 0, np.where(found.is_possible, 1, 2))
-    colours = np.vstack([cell_colours([0, 1]), to_rgb(tone("line"))])
+    colours = np.vstack([cell_colours([0, 1]), to_rgb(theme_colour("line"))])
     draw_cells(found.partition, ax, colours[kinds], window)
     name_axes(ax, "x")
     names = ("certainly hard", "open", "certainly soft")
@@ -215,12 +221,17 @@ def plot_persistent_cells(found: PersistentCells, ax: Any = None, *, box: Box | 
         points = found.points[found.by_point]
         if len(points):
             handles += ax.plot(
-                *points.T, "o", color=tone("ink"), mfc=tone("paper"), ms=3, label="proved here"
+                *points.T,
+                "o",
+                color=theme_colour("ink"),
+                mfc=theme_colour("paper"),
+                ms=3,
+                label="proved here",
             )
-        legend_beside(ax, handles)
+        place_legend_beside(ax, handles)
         tau = ", ".join(f"{t:g}" for t in dict.fromkeys(found.taus))
         title = rf"$\tau = {tau}$, $\varepsilon = {found.epsilon:g}$"
-        left_out = "" if box is not None else outside_text(found.partition, window)
+        left_out = "" if box is not None else describe_outside(found.partition, window)
         ax.set_title("\n".join(filter(None, (title, left_out))))
     return ax
 
@@ -243,12 +254,12 @@ def plot_persistent_counts(searches: Sequence[PersistentCells], ax: Any = None) 
     """
     if not len(searches):
         raise ArgumentError("`searches` must have at least one entry; got none.")
-    ax = new_axes(2) if ax is None else ax
+    ax = create_axes(2) if ax is None else ax
     found = sorted(searches, key=lambda search: max(search.taus))
     taus = np.array([max(search.taus) for search in found])
     n = max(len(search.by_margin) for search in found)
     with house_style():
-        ax.axhline(n, color=tone("ink"), linewidth=0.7, linestyle=":", label="hard model")
+        ax.axhline(n, color=theme_colour("ink"), linewidth=0.7, linestyle=":", label="hard model")
         counts = [
             ("possible", _POSSIBLE, "^:", [search.n_possible for search in found]),
             ("certain", _CERTAIN, "o-", [search.n_certified for search in found]),
@@ -260,7 +271,7 @@ def plot_persistent_counts(searches: Sequence[PersistentCells], ax: Any = None) 
                 numbers,
                 style,
                 color=series_colours()[colour],
-                mfc=tone("paper"),
+                mfc=theme_colour("paper"),
                 ms=4,
                 label=label,
             )
@@ -272,11 +283,16 @@ def plot_persistent_counts(searches: Sequence[PersistentCells], ax: Any = None) 
     return ax
 
 
-def _open_circles() -> dict[str, Any]:
-    return {"marker": "o", "linestyle": "none", "color": tone("ink"), "mfc": tone("paper")}
+def _open_circle_style() -> dict[str, Any]:
+    return {
+        "marker": "o",
+        "linestyle": "none",
+        "color": theme_colour("ink"),
+        "mfc": theme_colour("paper"),
+    }
 
 
-def _line(
+def _plot_line(
     ax: Any, x: FloatArray, y: Any, colour: int, label: str, style: str, **options: Any
 ) -> None:
     if np.isfinite(y).any():

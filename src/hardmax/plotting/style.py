@@ -55,9 +55,9 @@ def house_style(theme: str | None = None) -> Iterator[None]:
     Examples:
         >>> size = mpl.rcParams["font.size"]
         >>> with house_style("dark"):
-        ...     print(mpl.rcParams["font.size"], tone("ink"))
+        ...     print(mpl.rcParams["font.size"], theme_colour("ink"))
         9.0 #e6edf3
-        >>> mpl.rcParams["font.size"] == size, tone("ink")
+        >>> mpl.rcParams["font.size"] == size, theme_colour("ink")
         (True, '#1b1f24')
     """
     chosen = _THEME.get() if theme is None else choice("theme", theme, ("light", "dark"))
@@ -83,7 +83,7 @@ def off_screen(theme: str | None = None) -> Iterator[None]:
 
     Examples:
         >>> with off_screen():
-        ...     figure = new_axes(2).figure
+        ...     figure = create_axes(2).figure
         >>> hasattr(figure, "number")  # a figure managed by pyplot has a number
         False
     """
@@ -100,7 +100,7 @@ def current_theme() -> str:
     return _THEME.get()
 
 
-def tone(name: str) -> str:
+def theme_colour(name: str) -> str:
     """Return a colour of the theme by name: `"ink"`, `"wall"`, `"paper"`, `"key"`, ..."""
     return str(palette()[_THEME.get()][name])
 
@@ -130,42 +130,42 @@ def name_axes(ax: Any, symbol: str) -> None:
         ax.set_zlabel(names[2], labelpad=6)
 
 
-def legend_beside(ax: Any, handles: list[Any]) -> None:
+def place_legend_beside(ax: Any, handles: list[Any]) -> None:
     """Place a legend to the right of the axes."""
     with house_style():
         ax.legend(handles=handles, loc="upper left", bbox_to_anchor=(1.0, 1.0))
 
 
-def new_axes(dim: int) -> Any:
+def create_axes(dim: int) -> Any:
     """Create a figure and return its axes: wide ones for dimension 1, 3-D axes for dimension 3."""
     with house_style():
         figure = _new_figure({1: (6.4, 3.6), 3: (5.2, 4.8)}.get(dim, (4.6, 4.2)))
         return figure.add_subplot(projection="3d" if dim == 3 else None)
 
 
-def side_by_side(n_panels: int, *, spatial: bool = False) -> tuple[Any, list[Any]]:
+def create_row(n_panels: int, *, spatial: bool = False) -> tuple[Any, list[Any]]:
     """Create a figure with a row of panels, 3-D if `spatial`; return the figure and its axes."""
-    figure, (row,) = grid_of_panels(1, n_panels, spatial=spatial)
+    figure, (row,) = create_grid(1, n_panels, spatial=spatial)
     return figure, row
 
 
-def two_column_panels(n_panels: int) -> tuple[Any, list[Any]]:
+def create_two_columns(n_panels: int) -> tuple[Any, list[Any]]:
     """Create a figure with two panels per row; return the figure and its axes.
 
     Examples:
         >>> with off_screen():
-        ...     figure, axes = two_column_panels(3)
+        ...     figure, axes = create_two_columns(3)
         >>> len(figure.axes), len(axes)
         (3, 3)
     """
-    figure, rows = grid_of_panels((n_panels + 1) // 2, 2)
+    figure, rows = create_grid((n_panels + 1) // 2, 2)
     axes = [ax for row in rows for ax in row]
     for ax in axes[n_panels:]:
         ax.remove()
     return figure, axes[:n_panels]
 
 
-def grid_of_panels(
+def create_grid(
     n_rows: int, n_columns: int, *, spatial: bool = False
 ) -> tuple[Any, list[list[Any]]]:
     """Create a figure with a grid of panels, 3-D if `spatial`; return the figure and its axes."""
@@ -185,7 +185,7 @@ def stack_panels(figure: Any) -> bool:
 
     Examples:
         >>> with off_screen():
-        ...     figure, panels = side_by_side(2)
+        ...     figure, panels = create_row(2)
         >>> stack_panels(figure), panels[1].get_subplotspec().get_geometry()
         (True, (2, 1, 1, 1))
     """

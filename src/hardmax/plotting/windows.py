@@ -24,7 +24,7 @@ _LEAST_SPREAD, _MOST_SPREAD = 0.2, 8.0
 """The limits of the median spread and the median distance of vertices for the default window."""
 
 
-def default_window(domain: ChartedDomain, points: FloatArray | None = None) -> Box:
+def choose_default_window(domain: ChartedDomain, points: FloatArray | None = None) -> Box:
     """Return the part of a domain that is shown by default.
 
     A bounded domain is shown whole. An unbounded domain is shown from -4 to 4 in every coordinate,
@@ -40,16 +40,16 @@ def default_window(domain: ChartedDomain, points: FloatArray | None = None) -> B
         >>> from hardmax import Polytope, WholeSpace
         >>> from hardmax.regions.charted_domains import charted
         >>> plane, half = WholeSpace(2), Polytope([[-1.0, 0.0]], [-1.0])
-        >>> default_window(charted(plane, 2)), default_window(charted(half, 2))
+        >>> choose_default_window(charted(plane, 2)), choose_default_window(charted(half, 2))
         (Box(low=[-4.0, -4.0], high=[4.0, 4.0]), Box(low=[1.0, -4.0], high=[4.0, 4.0]))
         >>> pixels = [[90.0, 100.0], [110.0, 100.0], [100.0, 90.0], [9000.0, 0.0]]
-        >>> default_window(charted(plane, 2), np.array(pixels))
+        >>> choose_default_window(charted(plane, 2), np.array(pixels))
         Box(low=[85.0, 75.0], high=[125.0, 115.0])
     """
     whole = enclosing_box(domain)
     if whole is not None:
         return Box(whole.low, whole.high)
-    low, high = _bounds(domain)
+    low, high = _coordinate_bounds(domain)
     around_origin = np.maximum(low, -HALF_SIDE), np.minimum(high, HALF_SIDE)
     reaches = bool((around_origin[0] < around_origin[1]).all())
     if points is None or not len(points):
@@ -59,11 +59,11 @@ def default_window(domain: ChartedDomain, points: FloatArray | None = None) -> B
     return _window_around_median(points, low, high)
 
 
-def window_around(points: FloatArray) -> Box:
+def fit_window(points: FloatArray) -> Box:
     """Return the default window for given vertices in an unbounded space.
 
     Examples:
-        >>> window_around(np.array([[1.0, 0.0], [-1.0, 2.0]]))
+        >>> fit_window(np.array([[1.0, 0.0], [-1.0, 2.0]]))
         Box(low=[-4.0, -4.0], high=[4.0, 4.0])
     """
     if _has_default_scale(points):
@@ -72,36 +72,36 @@ def window_around(points: FloatArray) -> Box:
     return _window_around_median(points, -free, free)
 
 
-def shown_window(partition: Partition) -> Box:
+def choose_window(partition: Partition) -> Box:
     """Return the default window of a partition; for a bounded domain, the part searched.
 
     Examples:
         >>> from hardmax import ReluNetwork, WholeSpace
         >>> relu = ReluNetwork([[[1.0]], [[1.0]]])
-        >>> shown_window(enumerate_regions(relu, WholeSpace(1)))
+        >>> choose_window(enumerate_regions(relu, WholeSpace(1)))
         Box(low=[-4.0], high=[4.0])
     """
     vertices = finite_vertices(partition)
     if enclosing_box(partition.domain) is not None:
         return Box(vertices.min(axis=0), vertices.max(axis=0))
-    return default_window(partition.domain, vertices)
+    return choose_default_window(partition.domain, vertices)
 
 
-def outside_text(partition: Partition, window: Box) -> str:
+def describe_outside(partition: Partition, window: Box) -> str:
     """Return a text with the number of cells outside a window; empty if there are none.
 
     Examples:
         >>> from hardmax import ReluNetwork, WholeSpace
         >>> relu = ReluNetwork([[[1.0, 1.0]], [[1.0], [1.0]]], [[0.0, -9.0], None])
-        >>> outside_text(enumerate_regions(relu, WholeSpace(1)), Box([-4], [4]))
+        >>> describe_outside(enumerate_regions(relu, WholeSpace(1)), Box([-4], [4]))
         '1 of 3 cells lies outside this window'
     """
-    n = cells_outside(partition, window) if enclosing_box(partition.domain) is None else 0
+    n = count_cells_outside(partition, window) if enclosing_box(partition.domain) is None else 0
     some, lie = "" if partition.is_complete else "at least ", "lies" if n == 1 else "lie"
     return f"{some}{n} of {partition.n_found} cells {lie} outside this window" if n else ""
 
 
-def cells_outside(partition: Partition, window: Box) -> int:
+def count_cells_outside(partition: Partition, window: Box) -> int:
     """Count the cells that do not reach into a window, exactly.
 
     The cells inside are counted by a search of the window. If the search of the partition was
@@ -111,11 +111,11 @@ def cells_outside(partition: Partition, window: Box) -> int:
     Examples:
         >>> from hardmax import ReluNetwork, WholeSpace
         >>> relu = ReluNetwork([[[1.0, 1.0]], [[1.0], [1.0]]], [[0.0, -9.0], None])
-        >>> cells_outside(enumerate_regions(relu, WholeSpace(1)), Box([-4], [4]))
+        >>> count_cells_outside(enumerate_regions(relu, WholeSpace(1)), Box([-4], [4]))
         1
     """
     if not partition.is_complete:
-        return _surely_outside(partition, window)
+        return _count_surely_outside(partition, window)
     rows = [*partition.domain.exact_rows.tolist(), *window.exact_rows.tolist()]
     domain = replace(
         partition.domain, exact_rows=wide_rows(rows, window.dim + 1), corners=None, ends=None
@@ -164,7 +164,7 @@ def _window_around_median(points: FloatArray, low: FloatArray, high: FloatArray)
     return Box(*np.clip(ends, -largest, largest))
 
 
-def _bounds(domain: ChartedDomain) -> tuple[FloatArray, FloatArray]:
+def _coordinate_bounds(domain: ChartedDomain) -> tuple[FloatArray, FloatArray]:
     """Return the bounds from inequalities on single coordinates; infinite if there are none."""
     low, high = np.full(domain.dim, -np.inf), np.full(domain.dim, np.inf)
     for row in domain.exact_rows.tolist():
@@ -179,17 +179,17 @@ def _bounds(domain: ChartedDomain) -> tuple[FloatArray, FloatArray]:
     return low, high
 
 
-def _surely_outside(partition: Partition, window: Box) -> int:
+def _count_surely_outside(partition: Partition, window: Box) -> int:
     cells = partition.cells
     if cells.vertices is None or cells.starts is None:
         return 0
     corners = cells.vertices
     if cells.directions is not None:
         corners = np.where(cells.directions == 0.0, corners, np.copysign(np.inf, cells.directions))
-    return partition.n_found - len(in_window(corners, cells.starts, window))
+    return partition.n_found - len(find_cells_in_window(corners, cells.starts, window))
 
 
-def in_window(corners: FloatArray, starts: IntArray, window: Box) -> IntArray:
+def find_cells_in_window(corners: FloatArray, starts: IntArray, window: Box) -> IntArray:
     """Return the indices of the cells whose bounding boxes meet the window."""
     low = np.minimum.reduceat(corners, starts[:-1])
     high = np.maximum.reduceat(corners, starts[:-1])

@@ -14,7 +14,7 @@ import numpy as np
 from hardmax._ground.extras import load_extra
 from hardmax._ground.files import atomic_write, make_folder, write_text
 from hardmax.models.checkpoints.hardening import JointEffect
-from hardmax.papers.pages import data_table, page
+from hardmax.papers.pages import format_table, page
 from hardmax.regions.partition import Partition
 from hardmax.surveys.head_slices import HeadSlice, query_slice
 from hardmax.surveys.head_surveys import HeadSurvey
@@ -119,25 +119,25 @@ def survey_page(survey: HeadSurvey, title: str) -> str:
     """Return the page of a survey as HTML."""
     style = files("hardmax.surveys").joinpath("heads.css").read_text(encoding="utf-8")
     body = [
-        f"<header><h1>{escape(title)}</h1>{_lead(survey)}</header>",
-        _certified_and_measured(survey),
+        f"<header><h1>{escape(title)}</h1>{_summary_html(survey)}</header>",
+        _evidence_html(survey),
         "<h2>Every head</h2>",
         '<p class="small">Rows are layers, and columns are heads. The second map of each pair, on '
         "the same scale, shows the result for Gaussian queries with the mean and covariance of the "
         "real queries, and the same keys. Only a difference between the two maps is a property of "
         "the model's queries.</p>",
-        *(_map_pair(survey, *entry) for entry in _MAPS if entry[0] in survey.table[0]),
-        _winners(survey),
-        _hardening(survey.together),
-        _drawings(survey),
-        _token_paths(survey),
+        *(_map_pair_html(survey, *entry) for entry in _MAPS if entry[0] in survey.table[0]),
+        _winners_html(survey),
+        _hardening_html(survey.together),
+        _diagrams_html(survey),
+        _token_paths_html(survey),
         "<h2>All numbers</h2>",
-        _whole_table(survey),
+        _full_table_html(survey),
     ]
     return page(title, "\n".join(body), style)
 
 
-def _lead(survey: HeadSurvey) -> str:
+def _summary_html(survey: HeadSurvey) -> str:
     pooled = survey.pooled
     model = survey.model.removeprefix("TransformerWeights(").removesuffix(")")
     listed = escape(", ".join(survey.assumed))
@@ -155,7 +155,7 @@ def _lead(survey: HeadSurvey) -> str:
     )
 
 
-def _certified_and_measured(survey: HeadSurvey) -> str:
+def _evidence_html(survey: HeadSurvey) -> str:
     d_k = survey.layers[0].keys.shape[2]
     real = np.mean([found.n_extreme / found.n_keys for found in survey.summaries])
     null = np.mean([found.n_extreme_null / found.n_keys for found in survey.summaries])
@@ -177,8 +177,8 @@ def _certified_and_measured(survey: HeadSurvey) -> str:
     )
 
 
-def _map_pair(survey: HeadSurvey, name: str, heading: str, said: str, certified: bool) -> str:
-    real, null = (_grid(survey, f"{name}{kind}") for kind in ("", "_null"))
+def _map_pair_html(survey: HeadSurvey, name: str, heading: str, said: str, certified: bool) -> str:
+    real, null = (_arrange_by_head(survey, f"{name}{kind}") for kind in ("", "_null"))
     known = np.concatenate([real.ravel(), null.ravel()])
     known = known[~np.isnan(known)]
     # Outliers share the darkest colour; otherwise all other heads would be pale.
@@ -187,12 +187,12 @@ def _map_pair(survey: HeadSurvey, name: str, heading: str, said: str, certified:
     return (
         f'<section><h3>{escape(heading)} <span class="kind">{kind}</span></h3>'
         f'<p class="small">{escape(said)}</p><div class="maps">'
-        f"{_heat_map(real, top, 'the model')}{_heat_map(null, top, 'Gaussian queries')}"
+        f"{_heat_map_html(real, top, 'the model')}{_heat_map_html(null, top, 'Gaussian queries')}"
         "</div></section>"
     )
 
 
-def _grid(survey: HeadSurvey, column: str) -> FloatArray:
+def _arrange_by_head(survey: HeadSurvey, column: str) -> FloatArray:
     """Return a column of the table as an array by layer and head, nan where there is no head."""
     n_heads = max(layer.n_heads for layer in survey.layers)
     grid = np.full((len(survey.layers), n_heads), np.nan)
@@ -202,10 +202,10 @@ def _grid(survey: HeadSurvey, column: str) -> FloatArray:
     return grid
 
 
-def _heat_map(grid: FloatArray, top: float, caption: str) -> str:
+def _heat_map_html(grid: FloatArray, top: float, caption: str) -> str:
     head = "".join(f"<th>{h}</th>" for h in range(grid.shape[1]))
     rows = "".join(
-        f"<tr><th>{layer}</th>{''.join(_heat(value, top) for value in row)}</tr>"
+        f"<tr><th>{layer}</th>{''.join(_heat_cell(value, top) for value in row)}</tr>"
         for layer, row in enumerate(grid.tolist())
     )
     known = grid[~np.isnan(grid)]
@@ -217,14 +217,14 @@ def _heat_map(grid: FloatArray, top: float, caption: str) -> str:
     )
 
 
-def _heat(value: float, top: float) -> str:
+def _heat_cell(value: float, top: float) -> str:
     if np.isnan(value):
         return "<td></td>"
     share = min(max(value, 0.0) / (top or 1.0), 1.0)
-    return f'<td style="--v:{100 * share:.0f}%">{_short(value)}</td>'
+    return f'<td style="--v:{100 * share:.0f}%">{_format_short(value)}</td>'
 
 
-def _short(value: float) -> str:
+def _format_short(value: float) -> str:
     """Format a number briefly: `.82`, `1.05`, `12`."""
     if abs(value) >= 10.0:
         return f"{value:.0f}"
@@ -232,7 +232,7 @@ def _short(value: float) -> str:
     return text.replace("0.", ".", 1) if abs(value) < 1.0 else text
 
 
-def _winners(survey: HeadSurvey) -> str:
+def _winners_html(survey: HeadSurvey) -> str:
     ranks = sorted({found.key_rank for found in survey.summaries})
     d_k = survey.layers[0].keys.shape[2]
     full = f"always {ranks[0]}" if len(ranks) == 1 else f"from {ranks[0]} to {ranks[-1]}"
@@ -250,7 +250,7 @@ def _winners(survey: HeadSurvey) -> str:
     )
 
 
-def _hardening(together: Sequence[JointEffect]) -> str:
+def _hardening_html(together: Sequence[JointEffect]) -> str:
     if not together:
         return ""
     has_next = together[0].agreement is not None
@@ -268,11 +268,11 @@ def _hardening(together: Sequence[JointEffect]) -> str:
         "their best keys, all at the same time. For comparison, the same number of heads is drawn "
         "at random. Change: the relative change of the whole output. Cosine: the cosine between "
         "the mean outputs over the tokens.</p>"
-        f"{data_table(columns, rows)}"
+        f"{format_table(columns, rows)}"
     )
 
 
-def _drawings(survey: HeadSurvey) -> str:
+def _diagrams_html(survey: HeadSurvey) -> str:
     order = sorted(survey.summaries, key=lambda found: found.distance)
     count = min(_DRAWN, (len(order) + 1) // 2)
     least = [found for found in order[::-1][:count] if found not in order[:count]]
@@ -290,7 +290,7 @@ def _drawings(survey: HeadSurvey) -> str:
                 "view"
             )
             drawn.append(
-                f'<figure class="cut">{slice_picture(cut, survey.words)}'
+                f'<figure class="cut">{draw_slice(cut, survey.words)}'
                 f"<figcaption>{escape(said)}</figcaption></figure>"
             )
         if drawn:
@@ -311,7 +311,7 @@ def _drawings(survey: HeadSurvey) -> str:
     )
 
 
-def _token_paths(survey: HeadSurvey) -> str:
+def _token_paths_html(survey: HeadSurvey) -> str:
     if not survey.slices:
         return ""
     parts = []
@@ -328,7 +328,7 @@ def _token_paths(survey: HeadSurvey) -> str:
             "fixed."
         )
         far = f"{found.reach:.3g} of the way" if found.reach < 1.0 else "all the way"
-        picture = _plane_picture(found.plane)
+        picture = _draw_plane(found.plane)
         drawn = f'<figure class="cut">{picture}</figure>' if picture else ""
         parts.append(
             f"<h3>{what}</h3><p>Moving <code>{a}</code> in a straight line {far} to "
@@ -343,7 +343,7 @@ def _token_paths(survey: HeadSurvey) -> str:
     )
 
 
-def _plane_picture(part: Partition) -> str:
+def _draw_plane(part: Partition) -> str:
     """Return a picture of the cells of a plane if there are few; colours repeat without meaning."""
     cells = part.cells
     if cells.vertices is None or cells.starts is None or part.n_found > _MOST_DRAWN:
@@ -365,7 +365,7 @@ def _to_picture(points: FloatArray, low: FloatArray, extent: FloatArray) -> Floa
     return np.column_stack([unit[:, 0], 1.0 - unit[:, 1]]) * _SIZE
 
 
-def slice_picture(cut: HeadSlice, words: Sequence[str]) -> str:
+def draw_slice(cut: HeadSlice, words: Sequence[str]) -> str:
     """Return a slice as SVG: its cells, labelled with the tokens of the keys, and the queries."""
     low = np.asarray(cut.window.low)
     extent = np.asarray(cut.window.high) - low
@@ -406,10 +406,10 @@ def _centroid(corners: FloatArray) -> tuple[float, FloatArray]:
     return total, first + (areas[:, None] * (one + other) / 3).sum(axis=0) / total
 
 
-def _whole_table(survey: HeadSurvey) -> str:
+def _full_table_html(survey: HeadSurvey) -> str:
     rows = survey.table
     columns = [name.replace("_null", " (Gaussian)") for name in rows[0]]
-    table = data_table(columns, [list(row.values()) for row in rows], most=len(rows))
+    table = format_table(columns, [list(row.values()) for row in rows], most=len(rows))
     return (
         f"<details><summary>{len(rows)} heads (also in heads.csv and heads.parquet)</summary>"
         f"{table}</details>"

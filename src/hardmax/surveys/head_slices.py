@@ -86,7 +86,7 @@ def query_slice(arrays: HeadArrays, head: int) -> HeadSlice:
         origin = queries[tokens[0]]
         shadows = (queries - origin) @ directions.T
     shown = shadows[list(tokens)] if tokens else shadows
-    window = _window(shown)
+    window = _choose_window(shown)
     diagram = arrays.head(head).diagram.pull_back(directions, origin)
     cells = diagram.cells(window)
     return HeadSlice(
@@ -124,7 +124,7 @@ def _normalize(vector: FloatArray, others: FloatArray) -> FloatArray:
     return np.zeros_like(vector)
 
 
-def _window(points: FloatArray) -> Box:
+def _choose_window(points: FloatArray) -> Box:
     """Return a square that contains points and a margin."""
     low, high = points.min(axis=0), points.max(axis=0)
     half = (high - low).max() * (0.5 + _AROUND) or 1.0

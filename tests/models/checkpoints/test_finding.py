@@ -54,11 +54,11 @@ def cache(tmp_path, monkeypatch):
 @pytest.fixture
 def forget_heads():
     """Have the explorer read its checkpoints anew."""
-    heads_at_work.sample_heads.cache_clear()
-    heads_at_work._load.cache_clear()
+    heads_at_work.bundled_heads.cache_clear()
+    heads_at_work._load_checkpoint.cache_clear()
     yield
-    heads_at_work.sample_heads.cache_clear()
-    heads_at_work._load.cache_clear()
+    heads_at_work.bundled_heads.cache_clear()
+    heads_at_work._load_checkpoint.cache_clear()
 
 
 def copy_clone(folder):
@@ -79,7 +79,12 @@ def test_a_folder_called_hardmax_does_not_hide_the_bundled_model(cache):
     copy_clone(Path("hardmax"))
     assert hm.load_checkpoint("hardmax").layers[0].attention.head_dim == 2
     assert hm.models.tokenise("hardmax", "cab|").words == ("c", "a", "b", "|")
-    assert heads_at_work.checkpoint_data("hardmax", text="cab|")["labels"] == ["c", "a", "b", "|"]
+    assert heads_at_work.checkpoint_to_data("hardmax", text="cab|")["labels"] == [
+        "c",
+        "a",
+        "b",
+        "|",
+    ]
     assert '"name":"hardmax"' in hm.explore().page()
 
 
@@ -217,7 +222,7 @@ def test_texts_and_selections_of_cached_models_are_read(cache, tmp_path):
         hm.load_checkpoint("org/name")
     assert hm.load_checkpoint("org/name", "two").family == "bert"
     assert hm.models.tokenise("org/name", "ba", "two").tokens.tolist() == [1, 0]
-    data = heads_at_work.checkpoint_data("org/name@two", [1, 2, 3])
+    data = heads_at_work.checkpoint_to_data("org/name@two", [1, 2, 3])
     assert data["name"] == "org/name@two"
 
 

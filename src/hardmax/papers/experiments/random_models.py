@@ -24,10 +24,12 @@ def random_transformer(
         >>> random_transformer(np.random.default_rng(0), 4, 2, 8, depth=3)
         HardTransformer(R^2 -> R^2, 3 blocks, 6 heads, 24 units)
     """
-    return HardTransformer([_block(rng, n_keys, n_heads, d_ff, dim, bias) for _ in range(depth)])
+    return HardTransformer(
+        [_draw_block(rng, n_keys, n_heads, d_ff, dim, bias) for _ in range(depth)]
+    )
 
 
-def _block(
+def _draw_block(
     rng: np.random.Generator, n_keys: int, n_heads: int, d_ff: int, dim: int, bias: float
 ) -> Block:
     heads = [

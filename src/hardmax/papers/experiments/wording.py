@@ -4,28 +4,28 @@ from collections.abc import Iterable
 from typing import Any
 
 
-def listed(numbers: Iterable[Any]) -> str:
+def join_numbers(numbers: Iterable[Any]) -> str:
     """Write numbers as a list in a sentence.
 
     Examples:
-        >>> listed([1, 2.5, 4.0]), listed([3])
+        >>> join_numbers([1, 2.5, 4.0]), join_numbers([3])
         ('1, 2.5 and 4', '3')
     """
-    *others, last = (spaced(n) if isinstance(n, int) else f"{n:g}" for n in numbers)
+    *others, last = (format_count(n) if isinstance(n, int) else f"{n:g}" for n in numbers)
     return f"{', '.join(others)} and {last}" if others else last
 
 
-def spaced(count: int) -> str:
+def format_count(count: int) -> str:
     r"""Write a count with nonbreaking spaces between thousands.
 
     Examples:
-        >>> spaced(262144)
+        >>> format_count(262144)
         '262\xa0144'
     """
     return f"{count:,}".replace(",", "\xa0")
 
 
-def plain_ticks(axis: Any) -> None:
+def set_plain_ticks(axis: Any) -> None:
     """Label 1, 2 and 5 in every decade of a logarithmic axis with plain numbers."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 

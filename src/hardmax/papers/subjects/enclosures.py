@@ -16,11 +16,11 @@ _PRECISION = 256
 
 
 @contextmanager
-def precisely(bits: int = _PRECISION) -> Iterator[None]:
+def working_precision(bits: int = _PRECISION) -> Iterator[None]:
     """Compute with this many bits inside the block.
 
     Examples:
-        >>> with precisely():
+        >>> with working_precision():
         ...     bool(log_sum_exp([0, -1], Fraction(1, 8)) > 0)
         True
     """

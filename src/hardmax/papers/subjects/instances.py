@@ -22,7 +22,7 @@ def sign_head() -> AttentionHead:
     return AttentionHead(np.eye(1), ends, ends, np.eye(1))
 
 
-def only_attention(heads: Sequence[AttentionHead]) -> HardTransformer:
+def attention_only(heads: Sequence[AttentionHead]) -> HardTransformer:
     """Return heads without residual connection and feed-forward layer, as a model."""
     return HardTransformer([Block(list(heads), attention_residual=False)])
 

@@ -13,9 +13,9 @@ from hardmax.geometry.domains import Box
 from hardmax.geometry.minkowski import minkowski_vertices
 from hardmax.geometry.refinement import common_refinement
 from hardmax.papers.experiments.random_models import random_transformer
-from hardmax.papers.experiments.wording import plain_ticks
+from hardmax.papers.experiments.wording import set_plain_ticks
 from hardmax.papers.registry import Outcome, Row
-from hardmax.plotting.style import cell_colours, side_by_side, tone
+from hardmax.plotting.style import cell_colours, create_row, theme_colour
 from hardmax.regions.engines import enumerate_regions
 
 
@@ -49,11 +49,11 @@ def run(parameters: Parameters) -> Outcome:
         for bias in (False, True)
         for row in _layer_rows(parameters, n_heads, dim, bias)
     ]
-    exponents = _exponents(parameters, rows)
+    exponents = _fit_exponents(parameters, rows)
     head_rows, dim_rows = _head_rows(parameters), _dim_rows(parameters)
     depth_rows = _depth_rows(parameters)
     rates = {
-        family: _rate([r for r in depth_rows if r["family"] == family])
+        family: _growth_rate([r for r in depth_rows if r["family"] == family])
         for family in ("constructed", "random")
     }
     worst = max(abs(e["extremal"] - e["theory"]) for e in exponents)
@@ -99,7 +99,7 @@ def _layer_rows(p: Parameters, n_heads: int, dim: int, bias: bool) -> list[Row]:
                 "dim": dim,
                 "bias": bias,
                 "keys": n,
-                "extremal": _extremal(n, n_heads, dim, bias),
+                "extremal": _count_extremal(n, n_heads, dim, bias),
                 "gaussian": gaussian,
             }
         )
@@ -112,7 +112,7 @@ def _head_rows(p: Parameters) -> list[Row]:
     rows: list[Row] = []
     for dim in p.head_dims:
         for bias in (False, True):
-            counts = [_extremal(p.head_keys, n_heads, dim, bias) for n_heads in (few, many)]
+            counts = [_count_extremal(p.head_keys, n_heads, dim, bias) for n_heads in (few, many)]
             fitted = log(counts[1] / counts[0]) / log(many / few)
             theory = dim if bias else dim - 1
             rows.append({"dim": dim, "bias": bias, "theory": theory, "fitted": fitted})
@@ -126,7 +126,7 @@ def _dim_rows(p: Parameters) -> list[Row]:
         {
             "dim": dim,
             "bias": bias,
-            "cells": _extremal(n, dim, dim, bias),
+            "cells": _count_extremal(n, dim, dim, bias),
             "theory": n**dim if bias else n**dim - (n - 1) ** dim + 1,
         }
         for dim in (1, *p.head_dims)
@@ -134,7 +134,7 @@ def _dim_rows(p: Parameters) -> list[Row]:
     ]
 
 
-def _extremal(n_keys: int, n_heads: int, dim: int, bias: bool) -> int:
+def _count_extremal(n_keys: int, n_heads: int, dim: int, bias: bool) -> int:
     """Count the cells of the family with the largest number of cells."""
     if bias:
         heads = extremal_heads(n_keys, n_heads, dim)
@@ -142,7 +142,7 @@ def _extremal(n_keys: int, n_heads: int, dim: int, bias: bool) -> int:
     return minkowski_vertices(extremal_points(n_keys, n_heads, dim)).count
 
 
-def _exponents(p: Parameters, rows: Sequence[Row]) -> list[Row]:
+def _fit_exponents(p: Parameters, rows: Sequence[Row]) -> list[Row]:
     """Fit the exponent of N to the two largest sizes, where lower-order terms matter least."""
     found: list[Row] = []
     for n_heads, dim in p.settings:
@@ -179,17 +179,17 @@ def _depth_rows(p: Parameters) -> list[Row]:
     return rows
 
 
-def _rate(rows: Sequence[Row]) -> float:
+def _growth_rate(rows: Sequence[Row]) -> float:
     """Return the mean factor by which one more block multiplies the number of cells."""
     depths, cells = [r["depth"] for r in rows], [r["cells"] for r in rows]
     return float(np.exp(np.polyfit(depths, np.log(cells), 1)[0]))
 
 
 def _draw(p: Parameters, exponents: Sequence[Row], depth_rows: Sequence[Row]) -> Any:
-    figure, (fits, blocks) = side_by_side(2)
+    figure, (fits, blocks) = create_row(2)
     places = np.arange(len(exponents))[::-1]
     fits.barh(places, [e["extremal"] for e in exponents], height=0.6, color=cell_colours([0])[0])
-    theory = {"color": tone("ink"), "markersize": 13, "markeredgewidth": 1.8}
+    theory = {"color": theme_colour("ink"), "markersize": 13, "markeredgewidth": 1.8}
     (mark,) = fits.plot([e["theory"] for e in exponents], places, "|", **theory)
     labels = [
         f"$H = {e['heads']}$, $d = {e['dim']}$, {'bias' if e['bias'] else 'no bias'}"
@@ -205,7 +205,7 @@ def _draw(p: Parameters, exponents: Sequence[Row], depth_rows: Sequence[Row]) ->
             [r["depth"] for r in rows], [r["cells"] for r in rows], "o-", color=colour, label=family
         )
     blocks.set_xticks(p.depths)
-    plain_ticks(blocks.yaxis)
+    set_plain_ticks(blocks.yaxis)
     blocks.set_xlabel("blocks $L$")
     blocks.set_ylabel("cells")
     blocks.legend()

@@ -6,7 +6,7 @@ import numpy as np
 
 from hardmax.models.variants.log_lifted import LogLiftedHead
 from hardmax.papers.registry import Outcome
-from hardmax.plotting.style import series_colours, side_by_side, tone
+from hardmax.plotting.style import create_row, series_colours, theme_colour
 
 
 @dataclass(frozen=True)
@@ -24,14 +24,16 @@ def run(parameters: Parameters) -> Outcome:
     lifted = LogLiftedHead(keys, np.array(parameters.lifted_values))
     constant = LogLiftedHead(keys, np.full_like(np.array(parameters.lifted_values), 3.0))
     q = np.linspace(-4, 4, 801)[:, None]
-    figure, axes = side_by_side(1)
+    figure, axes = create_row(1)
     limit = lifted(q)
     for channel, colour in zip(range(lifted.n_channels), series_colours(), strict=False):
         axes[0].plot(q[:, 0], limit[:, channel], color=colour, label=f"channel {channel}")
         for tau in parameters.temperatures:
             soft = lifted.soft(q, tau)[:, channel]
             axes[0].plot(q[:, 0], soft, color=colour, linewidth=0.8, linestyle=":")
-    axes[0].axvline(0.0, color=tone("ink"), linewidth=0.8, linestyle="--", label="the routing wall")
+    axes[0].axvline(
+        0.0, color=theme_colour("ink"), linewidth=0.8, linestyle="--", label="the routing wall"
+    )
     axes[0].set_xlabel("$q$")
     axes[0].set_ylabel("$F_c(q)$, dotted at finite temperature")
     axes[0].legend()

@@ -8,7 +8,7 @@ from hardmax.geometry.domains import Box
 from hardmax.models.transformers import Block
 from hardmax.papers.experiments.random_models import random_transformer
 from hardmax.papers.registry import Outcome, Row
-from hardmax.plotting.style import side_by_side
+from hardmax.plotting.style import create_row
 from hardmax.stability.cells.cell_persistence import persistence
 from hardmax.stability.cells.persistent_counts import persistent_cells
 
@@ -58,7 +58,7 @@ def run(parameters: Parameters) -> Outcome:
                 "possible": int(np.count_nonzero(cells.is_possible)),
             }
         )
-    figure, axes = side_by_side(2)
+    figure, axes = create_row(2)
     for ax, (model, total) in zip(
         axes, (("one layer", n_cells), ("two blocks", n_deep)), strict=True
     ):

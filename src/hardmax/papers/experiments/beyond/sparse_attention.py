@@ -12,9 +12,9 @@ import numpy as np
 from matplotlib.patches import Patch
 
 from hardmax.geometry.polytopes import Polytope
-from hardmax.papers.experiments.wording import listed
+from hardmax.papers.experiments.wording import join_numbers
 from hardmax.papers.registry import Outcome, Row
-from hardmax.plotting.style import cell_colours, name_axes, side_by_side, tone
+from hardmax.plotting.style import cell_colours, create_row, name_axes, theme_colour
 from hardmax.typing import FloatArray
 
 
@@ -35,20 +35,20 @@ def run(parameters: Parameters) -> Outcome:
     """Find the polygon of every support at each temperature, and the share of one-hot queries."""
     rng = np.random.default_rng(parameters.seed)
     keys = np.round(64 * rng.normal(size=(parameters.n_keys, 2))) / 64
-    figure, axes = side_by_side(len(parameters.temperatures))
+    figure, axes = create_row(len(parameters.temperatures))
     rows: list[Row] = []
     area = (2 * parameters.half_width) ** 2
     for ax, tau in zip(axes, parameters.temperatures, strict=True):
-        polygons = _pieces(keys, tau, parameters.half_width)
+        polygons = _find_supports(keys, tau, parameters.half_width)
         for support, polygon in polygons:
             colour = cell_colours([len(support) - 1])[0]
-            ax.fill(*polygon.T, facecolor=colour, edgecolor=tone("ink"), linewidth=0.7)
+            ax.fill(*polygon.T, facecolor=colour, edgecolor=theme_colour("ink"), linewidth=0.7)
             rows.append(
                 {
                     "tau": tau,
                     "support": " ".join(map(str, support)),
                     "n_winners": len(support),
-                    "share": _area(polygon) / area,
+                    "share": _polygon_area(polygon) / area,
                 }
             )
         ax.set_xlim(-parameters.half_width, parameters.half_width)
@@ -64,13 +64,13 @@ def run(parameters: Parameters) -> Outcome:
         ncols=len(sizes),
     )
     counts = [sum(r["tau"] == tau for r in rows) for tau in parameters.temperatures]
-    covered = [_share(rows, tau, None) for tau in parameters.temperatures]
-    one_hot = [_share(rows, tau, 1) for tau in parameters.temperatures]
+    covered = [_total_share(rows, tau, None) for tau in parameters.temperatures]
+    one_hot = [_total_share(rows, tau, 1) for tau in parameters.temperatures]
     return Outcome(
         {"pieces": counts, "covered": covered, "one_hot": one_hot},
         "Sparsemax attention needs no limit: it is piecewise linear at every temperature, with "
-        f"{listed(counts)} pieces at tau = {listed(parameters.temperatures)} (the colour is the "
-        "number of keys that share the weight). It is one-hot on "
+        f"{join_numbers(counts)} pieces at tau = {join_numbers(parameters.temperatures)} (the "
+        "colour is the number of keys that share the weight). It is one-hot on "
         + ", ".join(f"{share:.0%}" for share in one_hot)
         + " of the square.",
         figure,
@@ -78,7 +78,9 @@ def run(parameters: Parameters) -> Outcome:
     )
 
 
-def _pieces(keys: FloatArray, tau: float, width: float) -> list[tuple[tuple[int, ...], FloatArray]]:
+def _find_supports(
+    keys: FloatArray, tau: float, width: float
+) -> list[tuple[tuple[int, ...], FloatArray]]:
     """Return every support that occurs on an open part of the square, with its polygon."""
     square = np.vstack([np.eye(2), -np.eye(2)])
     found = []
@@ -99,11 +101,11 @@ def _pieces(keys: FloatArray, tau: float, width: float) -> list[tuple[tuple[int,
     return found
 
 
-def _area(polygon: FloatArray) -> float:
+def _polygon_area(polygon: FloatArray) -> float:
     x, y = polygon.T
     return float(0.5 * abs(x @ np.roll(y, -1) - y @ np.roll(x, -1)))
 
 
-def _share(rows: list[Row], tau: float, n_winners: int | None) -> float:
+def _total_share(rows: list[Row], tau: float, n_winners: int | None) -> float:
     wanted = [r for r in rows if r["tau"] == tau and n_winners in (None, r["n_winners"])]
     return float(sum(row["share"] for row in wanted))

@@ -6,10 +6,10 @@ from math import comb
 import numpy as np
 
 from hardmax.geometry.domains import Box
-from hardmax.papers.experiments.wording import listed
+from hardmax.papers.experiments.wording import join_numbers
 from hardmax.papers.registry import Outcome, Row
 from hardmax.plotting.drawing import plot
-from hardmax.plotting.style import side_by_side
+from hardmax.plotting.style import create_row
 from hardmax.tropical.diagrams.order_k import order_k_diagram
 from hardmax.tropical.diagrams.power_diagrams import PowerDiagram
 
@@ -41,7 +41,7 @@ def run(parameters: Parameters) -> Outcome:
     rng = np.random.default_rng(parameters.seed)
     keys = rng.normal(size=(parameters.n_keys, 2))
     diagram = PowerDiagram.from_keys(keys, bias=-0.5 * (keys**2).sum(axis=1))
-    figure, axes = side_by_side(len(parameters.orders))
+    figure, axes = create_row(len(parameters.orders))
     drawn = []
     for ax, k in zip(axes, parameters.orders, strict=True):
         cells = order_k_diagram(diagram, k)
@@ -60,11 +60,11 @@ def run(parameters: Parameters) -> Outcome:
     gaussian = [r["cells"] / r["sets"] for r in rows if r["family"] == "Gaussian"]
     return Outcome(
         {"drawn": drawn, "n_sizes": len(rows)},
-        f"Top-k routing of {parameters.n_keys} keys in the plane has {listed(drawn)} cells for k "
-        f"= {listed(parameters.orders)}. On the moment curve with d >= 2k, every set of k keys "
-        f"wins somewhere ({sum(r['cells'] == r['sets'] for r in wide)} of {len(wide)} settings "
-        f"tried). For Gaussian keys, {min(gaussian):.0%} to {max(gaussian):.0%} of the sets win "
-        "somewhere.",
+        f"Top-k routing of {parameters.n_keys} keys in the plane has {join_numbers(drawn)} cells "
+        f"for k = {join_numbers(parameters.orders)}. On the moment curve with d >= 2k, every set "
+        f"of k keys wins somewhere ({sum(r['cells'] == r['sets'] for r in wide)} of {len(wide)} "
+        f"settings tried). For Gaussian keys, {min(gaussian):.0%} to {max(gaussian):.0%} of the "
+        "sets win somewhere.",
         figure,
         tables={"counts": rows},
     )

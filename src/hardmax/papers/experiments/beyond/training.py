@@ -21,9 +21,9 @@ from hardmax.papers.experiments.beyond.training_runs import (
     spirals,
     stored_weights,
 )
-from hardmax.papers.experiments.wording import plain_ticks, spaced
+from hardmax.papers.experiments.wording import format_count, set_plain_ticks
 from hardmax.papers.registry import Outcome, Row
-from hardmax.plotting.style import side_by_side
+from hardmax.plotting.style import create_row
 from hardmax.regions.engines import enumerate_regions
 
 
@@ -43,7 +43,7 @@ def run(parameters: Parameters) -> Outcome:
     """Count the cells and regions of every stored model exactly, and those of shuffled copies."""
     p = parameters
     rows = [
-        _row(seed, with_bias, step, p.shuffle_seed)
+        _measure_model(seed, with_bias, step, p.shuffle_seed)
         for with_bias in (True, False)
         for seed in p.seeds
         for step in p.steps
@@ -71,13 +71,14 @@ def run(parameters: Parameters) -> Outcome:
         pairs = zip(start, end, strict=True)
         rising = sum(late["regions"] > early["regions"] for early, late in pairs)
         said.append(
-            f"{'with' if with_bias else 'without'} bias, from {_middle(start, 'regions'):.0f} to "
-            f"{_middle(end, 'regions'):.0f} regions on the plane, an increase in {rising} of "
-            f"{len(end)} runs, and from {_middle(start, 'box_regions'):.0f} to "
-            f"{_middle(end, 'box_regions'):.0f} around the data "
-            f"({_middle(end, 'box_regions_shuffled'):.0f} with shuffled weights); the bound is "
-            f"{spaced(bounds[with_bias])}, and the final accuracy is {_middle(end, 'right'):.0%} "
-            f"at the temperature of training and {_middle(end, 'right_hard'):.0%} at 0"
+            f"{'with' if with_bias else 'without'} bias, from {_median(start, 'regions'):.0f} to "
+            f"{_median(end, 'regions'):.0f} regions on the plane, an increase in {rising} of "
+            f"{len(end)} runs, and from {_median(start, 'box_regions'):.0f} to "
+            f"{_median(end, 'box_regions'):.0f} around the data "
+            f"({_median(end, 'box_regions_shuffled'):.0f} with shuffled weights); the bound is "
+            f"{format_count(bounds[with_bias])}, and the final accuracy is "
+            f"{_median(end, 'right'):.0%} at the temperature of training and "
+            f"{_median(end, 'right_hard'):.0%} at 0"
         )
     return Outcome(
         {
@@ -94,7 +95,7 @@ def run(parameters: Parameters) -> Outcome:
     )
 
 
-def _row(seed: int, with_bias: bool, step: int, shuffle_seed: int) -> Row:
+def _measure_model(seed: int, with_bias: bool, step: int, shuffle_seed: int) -> Row:
     weights = stored_weights(seed, with_bias, step)
     model = hard_model(weights)
     points, is_first = spirals()
@@ -104,7 +105,7 @@ def _row(seed: int, with_bias: bool, step: int, shuffle_seed: int) -> Row:
     box = Box(np.full(2, -1.0), np.full(2, 1.0))
     near = enumerate_regions(model, box)
     rng = np.random.default_rng([shuffle_seed, seed, with_bias, step])
-    mixed = enumerate_regions(hard_model(_shuffled(weights, rng)), box)
+    mixed = enumerate_regions(hard_model(_shuffle_entries(weights, rng)), box)
     return {
         "bias": with_bias,
         "seed": seed,
@@ -119,21 +120,21 @@ def _row(seed: int, with_bias: bool, step: int, shuffle_seed: int) -> Row:
     }
 
 
-def _shuffled(weights: Weights, rng: np.random.Generator) -> Weights:
+def _shuffle_entries(weights: Weights, rng: np.random.Generator) -> Weights:
     """Permute the entries of every array, which isolates the effect of their size."""
     return {
         name: rng.permutation(array.ravel()).reshape(array.shape) for name, array in weights.items()
     }
 
 
-def _middle(rows: list[Row], column: str) -> float:
+def _median(rows: list[Row], column: str) -> float:
     return float(np.median([row[column] for row in rows]))
 
 
 def _draw(p: Parameters, rows: list[Row]) -> Any:
     from matplotlib.lines import Line2D
 
-    figure, axes = side_by_side(2)
+    figure, axes = create_row(2)
     axes[1].sharey(axes[0])
     # Step 0 has no logarithm: it is drawn where step 1 would be, and named.
     steps = [max(step, 1) for step in p.steps]
@@ -147,14 +148,14 @@ def _draw(p: Parameters, rows: list[Row]) -> Any:
             ("box_regions", "C0", "around the data"),
             ("box_regions_shuffled", "0.45", "around the data, shuffled"),
         ):
-            middle = [_middle([r for r in chosen if r["step"] == s], column) for s in p.steps]
+            middle = [_median([r for r in chosen if r["step"] == s], column) for s in p.steps]
             dash = ":" if "shuffled" in column else "-"
             ax.plot(steps, middle, dash, marker="o", markersize=3, color=colour, label=word)
         ax.set_xscale("log")
         ax.set_yscale("log")
-        plain_ticks(ax.yaxis)
+        set_plain_ticks(ax.yaxis)
         ax.set_title("with bias" if with_bias else "without bias")
-        ax.set_xticks([1, 10, 100, 1000, 10000], ["0", *map(spaced, (10, 100, 1000, 10000))])
+        ax.set_xticks([1, 10, 100, 1000, 10000], ["0", *map(format_count, (10, 100, 1000, 10000))])
         ax.set_xlabel("steps of training")
         ax.set_ylabel("regions")
     handles, labels = axes[0].get_legend_handles_labels()

@@ -13,9 +13,9 @@ from hardmax.constructions.families.deep_families import (
     zigzag_regions,
 )
 from hardmax.geometry.domains import Box
-from hardmax.papers.experiments.wording import listed, plain_ticks
+from hardmax.papers.experiments.wording import join_numbers, set_plain_ticks
 from hardmax.papers.registry import Outcome, Row
-from hardmax.plotting.style import side_by_side
+from hardmax.plotting.style import create_row
 from hardmax.regions.engines import enumerate_regions
 from hardmax.typing import FloatArray
 
@@ -67,7 +67,7 @@ def run(parameters: Parameters) -> Outcome:
     for n in p.n_pieces:
         fit = approximate(_bump, square, n)
         errors.append({"pieces": fit.n_pieces, "measured_error": fit.measured_error})
-    figure, (depths, pieces) = side_by_side(2)
+    figure, (depths, pieces) = create_row(2)
     for family, colour in (("tent", "C0"), ("zigzag", "C1")):
         drawn = [row for row in rows if row["family"] == family]
         depths.semilogy(
@@ -78,14 +78,14 @@ def run(parameters: Parameters) -> Outcome:
             label=family,
         )
     depths.set_xticks(p.tent_depths)
-    plain_ticks(depths.yaxis)
+    set_plain_ticks(depths.yaxis)
     depths.set_xlabel("depth $L$ of the network")
     depths.set_ylabel("regions of the compiled transformer")
     depths.legend()
     pieces.loglog([e["pieces"] for e in errors], [e["measured_error"] for e in errors], "o-")
     pieces.set_xticks(p.n_pieces, [str(n) for n in p.n_pieces])
     pieces.minorticks_off()
-    plain_ticks(pieces.yaxis)
+    set_plain_ticks(pieces.yaxis)
     pieces.set_xlabel("triangles")
     pieces.set_ylabel("largest error found")
     attained = all(row["regions"] == row["affine_maps"] == row["formula"] for row in rows)
@@ -96,12 +96,13 @@ def run(parameters: Parameters) -> Outcome:
     )
     return Outcome(
         {"formula_attained": attained, "approximation_slope": slope},
-        f"Compiled tents have {_regions(rows, 'tent')} regions for L = {listed(p.tent_depths)}, "
-        f"and zigzags of rank {p.zigzag_rank} have {_regions(rows, 'zigzag')} for L = "
-        f"{listed(p.zigzag_depths)}, counted on the transformer; "
-        f"{'all' if attained else 'not all'} of these numbers agree with the formula. With "
-        f"{errors[-1]['pieces']} triangles, a smooth function on a square is approximated to "
-        f"within {errors[-1]['measured_error']:.2g}; the error decreases like n^{slope:.2f}.",
+        f"Compiled tents have {_format_regions(rows, 'tent')} regions for L = "
+        f"{join_numbers(p.tent_depths)}, and zigzags of rank {p.zigzag_rank} have "
+        f"{_format_regions(rows, 'zigzag')} for L = {join_numbers(p.zigzag_depths)}, counted on "
+        f"the transformer; {'all' if attained else 'not all'} of these numbers agree with the "
+        f"formula. With {errors[-1]['pieces']} triangles, a smooth function on a square is "
+        f"approximated to within {errors[-1]['measured_error']:.2g}; the error decreases like "
+        f"n^{slope:.2f}.",
         figure,
         claimed=(
             "Linear regions of transformers grow exponentially with depth, and transformers "
@@ -112,8 +113,8 @@ def run(parameters: Parameters) -> Outcome:
     )
 
 
-def _regions(rows: Sequence[Row], family: str) -> str:
-    return listed(row["regions"] for row in rows if row["family"] == family)
+def _format_regions(rows: Sequence[Row], family: str) -> str:
+    return join_numbers(row["regions"] for row in rows if row["family"] == family)
 
 
 def _bump(x: FloatArray) -> FloatArray:

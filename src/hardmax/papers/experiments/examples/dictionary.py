@@ -46,7 +46,7 @@ class Entry:
 
 def run(parameters: Parameters) -> Outcome:
     """Evaluate every symbol for an actual head, and test every row of the dictionary."""
-    symbols, entries = _symbols(parameters), _dictionary(parameters)
+    symbols, entries = _evaluate_symbols(parameters), _test_dictionary(parameters)
     n_holding = sum(entry.holds for entry in entries)
     residual = next(entry for entry in entries if entry.concept == "Residual")
     return Outcome(
@@ -69,7 +69,7 @@ def run(parameters: Parameters) -> Outcome:
     )
 
 
-def _symbols(p: Parameters) -> list[dict[str, str]]:
+def _evaluate_symbols(p: Parameters) -> list[dict[str, str]]:
     rng = np.random.default_rng(p.seed)
     head = AttentionHead(
         rng.normal(size=(p.dim, p.head_dim)),
@@ -99,9 +99,9 @@ def _symbols(p: Parameters) -> list[dict[str, str]]:
     ]
 
 
-def _dictionary(p: Parameters) -> list[Entry]:
+def _test_dictionary(p: Parameters) -> list[Entry]:
     rng = np.random.default_rng(p.seed)
-    P, Q = (TropicalPolynomial(_keys(rng, p), np.zeros(p.n_keys)) for _ in range(2))
+    P, Q = (TropicalPolynomial(_draw_keys(rng, p), np.zeros(p.n_keys)) for _ in range(2))
     a, b = rng.normal(size=(2, 100))
     x = rng.normal(size=(200, p.dim))
     gap = deformed_add(a, b, p.tau) - maxplus.add(a, b)
@@ -157,5 +157,5 @@ def _dictionary(p: Parameters) -> list[Entry]:
     ]
 
 
-def _keys(rng: np.random.Generator, p: Parameters) -> FloatArray:
+def _draw_keys(rng: np.random.Generator, p: Parameters) -> FloatArray:
     return np.asarray(np.round(64 * rng.normal(size=(p.n_keys, p.dim))) / 64)

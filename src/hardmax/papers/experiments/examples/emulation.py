@@ -7,9 +7,9 @@ import numpy as np
 from hardmax.constructions.compilers.maxout_compiler import compile_maxout
 from hardmax.geometry.domains import Box
 from hardmax.models.networks import MaxoutNetwork
-from hardmax.papers.experiments.wording import spaced
+from hardmax.papers.experiments.wording import format_count
 from hardmax.papers.registry import Outcome, Row
-from hardmax.plotting.style import series_colours, side_by_side
+from hardmax.plotting.style import create_row, series_colours
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ def run(parameters: Parameters) -> Outcome:
             )
     soft = [row for row in rows if row["asked"] is not None]
     hard = [row for row in rows if row["asked"] is None]
-    figure, (ax,) = side_by_side(1)
+    figure, (ax,) = create_row(1)
     ends = [min(row["certified"] for row in soft) / 3, max(row["certified"] for row in soft) * 3]
     floor = ends[0] / 1e4
     for epsilon, colour in zip(p.errors, series_colours(), strict=False):
@@ -77,7 +77,7 @@ def run(parameters: Parameters) -> Outcome:
     ax.loglog(ends, ends, "k--", linewidth=0.8, label="the certificate")
     ax.set_ylim(bottom=floor)
     ax.set_xlabel("certified error")
-    ax.set_ylabel(f"largest error at {spaced(p.n_points)} points")
+    ax.set_ylabel(f"largest error at {format_count(p.n_points)} points")
     ax.legend()
     ratios = [row["measured"] / row["certified"] for row in soft]
     overheads = [row["overhead"] for row in hard]

@@ -7,9 +7,9 @@ import numpy as np
 
 from hardmax.bounds import attention_cells
 from hardmax.geometry.minkowski import minkowski_vertices
-from hardmax.papers.experiments.wording import listed
+from hardmax.papers.experiments.wording import join_numbers
 from hardmax.papers.registry import Outcome, Row
-from hardmax.plotting.style import side_by_side
+from hardmax.plotting.style import create_row
 
 
 @dataclass(frozen=True)
@@ -38,8 +38,8 @@ def run(parameters: Parameters) -> Outcome:
         }
         for h, size in budget
     ]
-    small = [_independent_heads(parameters.small_keys, h) for h in parameters.small_heads]
-    figure, (ax,) = side_by_side(1)
+    small = [_build_independent_heads(parameters.small_keys, h) for h in parameters.small_heads]
+    figure, (ax,) = create_row(1)
     ax.semilogx([r["heads"] for r in rows], [r["log10_cells"] for r in rows], "o-", base=2)
     ax.plot([n_heads], [log10(power)], "s", color="C1", label=f"$512^8$, H = {n_heads}")
     ax.set_xlabel("heads $H$, with $d_k = d / H$")
@@ -49,8 +49,8 @@ def run(parameters: Parameters) -> Outcome:
         {"cells": power, "claimed_cells": parameters.claimed_power, "small_counts": small},
         f"{n}^{n_heads} is {power:.3g}, not {parameters.claimed_power:.2g}. The product is "
         f"attained if the heads read independent subspaces: {parameters.small_keys} keys and H = "
-        f"{listed(parameters.small_heads)} give {listed(small)} cells. With one coordinate per "
-        "head, a head has at most 2 cells, and more heads bring no further gain.",
+        f"{join_numbers(parameters.small_heads)} give {join_numbers(small)} cells. With one "
+        "coordinate per head, a head has at most 2 cells, and more heads bring no further gain.",
         figure,
         claimed=(
             f"Eight heads raise 512 cells to {parameters.claimed_power:.2g} with the same number "
@@ -61,7 +61,7 @@ def run(parameters: Parameters) -> Outcome:
     )
 
 
-def _independent_heads(n_keys: int, n_heads: int) -> int:
+def _build_independent_heads(n_keys: int, n_heads: int) -> int:
     """Count the joint cells of heads that each read two coordinates of their own."""
     # Points on a parabola: every key is a vertex.
     t = np.arange(n_keys, dtype=np.float64)

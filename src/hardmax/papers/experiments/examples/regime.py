@@ -4,9 +4,9 @@ from dataclasses import asdict, dataclass
 
 import numpy as np
 
-from hardmax.papers.experiments.wording import plain_ticks
+from hardmax.papers.experiments.wording import set_plain_ticks
 from hardmax.papers.registry import Outcome, Row
-from hardmax.plotting.style import side_by_side, tone
+from hardmax.plotting.style import create_row, theme_colour
 from hardmax.stability.score_bounds import rival_mass_bound
 from hardmax.stability.tables import stability_table
 
@@ -27,7 +27,7 @@ def run(parameters: Parameters) -> Outcome:
     table = stability_table(p.n_keys, p.margin, p.d_k, epsilon=p.epsilon)
     rows: list[Row] = [asdict(column) for column in table.columns]
     claimed, raw, scaled = table.columns[0], table.columns[2], table.columns[3]
-    figure, (ax,) = side_by_side(1)
+    figure, (ax,) = create_row(1)
     margins = np.geomspace(0.1, 300.0, 400)
     readings = (
         (claimed, f"$\\tau = {claimed.tau:g}$, as claimed"),
@@ -39,12 +39,18 @@ def run(parameters: Parameters) -> Outcome:
         (line,) = ax.loglog(margins, masses, style, label=label)
         there = float(rival_mass_bound(p.n_keys, p.margin, column.tau))
         ax.plot([p.margin], [there], "o", color=line.get_color(), ms=5, zorder=3)
-    ax.axvline(p.margin, color=tone("ink"), linewidth=0.8, ls=":", label=f"margin {p.margin:g}")
+    ax.axvline(
+        p.margin, color=theme_colour("ink"), linewidth=0.8, ls=":", label=f"margin {p.margin:g}"
+    )
     ax.axhline(
-        p.epsilon, color=tone("soft"), linewidth=0.8, ls=":", label=f"{p.epsilon:.0%} of the weight"
+        p.epsilon,
+        color=theme_colour("soft"),
+        linewidth=0.8,
+        ls=":",
+        label=f"{p.epsilon:.0%} of the weight",
     )
     ax.set_ylim(1e-6, 2.0)
-    plain_ticks(ax.xaxis)
+    set_plain_ticks(ax.xaxis)
     ax.set_xlabel(r"margin $\delta$")
     ax.set_ylabel("largest weight of the other keys")
     figure.legend(loc="outside lower center", ncols=2)

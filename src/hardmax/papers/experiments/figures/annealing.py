@@ -10,7 +10,7 @@ from hardmax.geometry.domains import Box
 from hardmax.models.heads import AttentionHead
 from hardmax.papers.registry import Outcome, Row
 from hardmax.plotting.diagrams import mark_keys
-from hardmax.plotting.style import cell_colours, name_axes, tone, two_column_panels
+from hardmax.plotting.style import cell_colours, create_two_columns, name_axes, theme_colour
 from hardmax.stability.cells.hard_shares import hard_share
 from hardmax.stability.temperatures import margin_for_accuracy
 
@@ -48,14 +48,14 @@ def run(parameters: Parameters) -> Outcome:
     leads = (ordered[:, -1] - ordered[:, -2]).reshape(len(ticks), len(ticks))
     cells = head.diagram.cells(box)
     colours = cell_colours(range(len(keys)))
-    figure, axes = two_column_panels(len(p.temperatures))
+    figure, axes = create_two_columns(len(p.temperatures))
     rows: list[Row] = []
     for ax, tau in zip(axes, p.temperatures, strict=True):
         weights = head.attention_weights(points, tau)
         picture = (weights @ colours).reshape(len(ticks), len(ticks), 3)
         ax.imshow(np.clip(picture, 0, 1), origin="lower", extent=(-3, 3, -3, 3))
         for cell in cells:
-            ax.fill(*cell.polygon.T, facecolor="none", edgecolor=tone("ink"), linewidth=0.8)
+            ax.fill(*cell.polygon.T, facecolor="none", edgecolor=theme_colour("ink"), linewidth=0.8)
         delta = float(margin_for_accuracy(p.n_keys, tau, p.epsilon))
         # A band thinner than a pixel cannot be drawn.
         if ticks[1] - ticks[0] < delta < leads.max():
@@ -65,7 +65,7 @@ def run(parameters: Parameters) -> Outcome:
                 ticks,
                 leads,
                 levels=[delta],
-                colors=tone("ink"),
+                colors=theme_colour("ink"),
                 linewidths=0.8,
                 linestyles=":",
             )
@@ -89,8 +89,10 @@ def run(parameters: Parameters) -> Outcome:
             }
         )
     lines = [
-        Line2D([], [], color=tone("wall"), linewidth=0.8, label="exact wall"),
-        Line2D([], [], color=tone("ink"), lw=0.9, ls=":", label="end of the certified band"),
+        Line2D([], [], color=theme_colour("wall"), linewidth=0.8, label="exact wall"),
+        Line2D(
+            [], [], color=theme_colour("ink"), lw=0.9, ls=":", label="end of the certified band"
+        ),
     ]
     keys_shown = axes[0].get_legend_handles_labels()[0]
     figure.legend(handles=[*lines, *keys_shown], loc="outside lower center", ncols=4)
@@ -107,9 +109,9 @@ def run(parameters: Parameters) -> Outcome:
         f"The {len(cells)} cells are the same at every temperature; only the band around the "
         "walls shrinks. Beyond the dotted lines, the margin guarantees the winner at least "
         f"{1 - p.epsilon:.0%} of the weight. The winner has that much on at least "
-        f"{_floored(first['hard_share_at_least'])} of the square at tau = {first['tau']:g}, and "
-        f"on at least {_floored(last['hard_share_at_least'])} at tau = {last['tau']:g}, by exact "
-        "areas.",
+        f"{_floor_percent(first['hard_share_at_least'])} of the square at tau = {first['tau']:g}, "
+        f"and on at least {_floor_percent(last['hard_share_at_least'])} at tau = {last['tau']:g}, "
+        "by exact areas.",
         figure,
         claimed="Regions that are hidden at tau = 1 emerge as the temperature falls.",
         claims=("Fig5",),
@@ -117,6 +119,6 @@ def run(parameters: Parameters) -> Outcome:
     )
 
 
-def _floored(share: float) -> str:
+def _floor_percent(share: float) -> str:
     """Write a lower bound as a percentage, rounded down so that it remains a lower bound."""
     return f"{math.floor(1000 * share) / 10:.1f}%"

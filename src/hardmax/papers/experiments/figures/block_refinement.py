@@ -14,7 +14,7 @@ from hardmax.models.heads import AttentionHead
 from hardmax.models.transformers import Block, FeedForward, HardTransformer
 from hardmax.papers.registry import Outcome
 from hardmax.plotting.drawing import plot
-from hardmax.plotting.style import two_column_panels
+from hardmax.plotting.style import create_two_columns
 from hardmax.regions.engines import enumerate_regions
 
 
@@ -44,7 +44,7 @@ def run(parameters: Parameters) -> Outcome:
         "claimed: refinement": Block([still], ffn),
         "C: the block": Block([head], ffn),
     }
-    figure, axes = two_column_panels(len(parts))
+    figure, axes = create_two_columns(len(parts))
     counts = {}
     for ax, (title, block) in zip(axes, parts.items(), strict=True):
         part = enumerate_regions(HardTransformer([block]), box)
@@ -52,8 +52,8 @@ def run(parameters: Parameters) -> Outcome:
         plot(part, ax, color="cell")
         ax.set_title(f"{title}, {part.n_cells} cells")
     on_a_line = {
-        "fewer": _on_a_line(parameters.jump, parameters.kink),
-        "more": _on_a_line(-parameters.jump, 0.0),
+        "fewer": _count_on_line(parameters.jump, parameters.kink),
+        "more": _count_on_line(-parameters.jump, 0.0),
     }
     (few, few_claimed), (many, many_claimed) = on_a_line["fewer"], on_a_line["more"]
     return Outcome(
@@ -75,7 +75,7 @@ def run(parameters: Parameters) -> Outcome:
     )
 
 
-def _on_a_line(jump: float, kink: float) -> list[int]:
+def _count_on_line(jump: float, kink: float) -> list[int]:
     """Count the cells of relu(x + jump sign(x) - kink), and those of the walls 0 and kink."""
     one, signs = np.eye(1), np.array([[-1.0], [1.0]])
     ffn = FeedForward(one, np.array([-kink]), one, None)

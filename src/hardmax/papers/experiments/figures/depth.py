@@ -19,10 +19,10 @@ from hardmax.constructions.families.shattering import (
 from hardmax.geometry.domains import Box
 from hardmax.models.transformers import HardTransformer
 from hardmax.papers.experiments.random_models import random_transformer
-from hardmax.papers.experiments.wording import listed, spaced
+from hardmax.papers.experiments.wording import format_count, join_numbers
 from hardmax.papers.registry import Outcome, Row
 from hardmax.plotting.drawing import plot
-from hardmax.plotting.style import grid_of_panels, series_colours, tone
+from hardmax.plotting.style import create_grid, series_colours, theme_colour
 from hardmax.regions.engines import enumerate_regions
 from hardmax.regions.partition import Partition
 from hardmax.regions.sampling import sample_regions
@@ -57,7 +57,7 @@ def run(parameters: Parameters) -> Outcome:
     unit, square = Box(np.zeros(2), np.ones(2)), Box(np.full(2, -3.0), np.full(2, 3.0))
     rows: list[Row] = []
     n_drawn = sum(depth <= 3 for depth in p.depths)
-    figure, axes = grid_of_panels(2, n_drawn)
+    figure, axes = create_grid(2, n_drawn)
     for depth in p.depths:
         grid = attention_grid_transformer(p.n_keys, 2, depth)
         folded = shattering_transformer(p.n_keys, 2, depth, p.d_ff)
@@ -73,7 +73,7 @@ def run(parameters: Parameters) -> Outcome:
             _draw(axes[0][depth - 1], built, f"constructed, L = {depth}", p.corner * (depth == 3))
             _draw(axes[1][depth - 1], part, f"random, L = {depth}")
     names = [*(f"head {h}" for h in range(p.n_heads)), "units"]
-    colours = [*series_colours()[: p.n_heads], tone("wall")]
+    colours = [*series_colours()[: p.n_heads], theme_colour("wall")]
     handles = [Line2D([], [], color=c, label=name) for c, name in zip(colours, names, strict=True)]
     figure.legend(handles=handles, loc="outside lower center", ncols=len(handles))
     return Outcome(
@@ -82,14 +82,15 @@ def run(parameters: Parameters) -> Outcome:
             "certificates_accepted": all(r["certified"] in (None, True) for r in rows),
         },
         f"For N = {p.n_keys} and d = 2, the constructed family has "
-        f"{_counts(rows, 'with feed-forward')} cells for L = {listed(p.depths)}, as its formula "
-        "predicts; every cell was found and counted. Its attention alone has "
-        f"{_counts(rows, 'attention alone')} cells, which is N^(dL). In both cases, the numbers "
-        "of cells, regions and affine maps are equal. A cell keeps its hue when later blocks cut "
-        "it; below the width of a pixel, colours are averaged, and a corner is enlarged. Random "
-        f"weights give {_counts(rows, 'random weights')} cells, of which {spaced(p.n_samples)} "
-        f"samples find {listed(r['sampled'] for r in rows if r['family'] == 'random weights')}. "
-        "This is far from the maximum, which needs special weights.",
+        f"{_format_counts(rows, 'with feed-forward')} cells for L = {join_numbers(p.depths)}, as "
+        "its formula predicts; every cell was found and counted. Its attention alone has "
+        f"{_format_counts(rows, 'attention alone')} cells, which is N^(dL). In both cases, the "
+        "numbers of cells, regions and affine maps are equal. A cell keeps its hue when later "
+        "blocks cut it; below the width of a pixel, colours are averaged, and a corner is "
+        f"enlarged. Random weights give {_format_counts(rows, 'random weights')} cells, of which "
+        f"{format_count(p.n_samples)} samples find "
+        f"{join_numbers(r['sampled'] for r in rows if r['family'] == 'random weights')}. This is "
+        "far from the maximum, which needs special weights.",
         figure,
         claimed=(
             "Partitions for N = 4 and L = 1, 2, 3 that are claimed to follow the bound "
@@ -131,15 +132,15 @@ def _add_row(
 def _draw(ax: Any, part: Partition, title: str, corner: float = 0.0) -> None:
     """Draw a partition, and on top of it the enlarged corner at the origin."""
     plot(part, ax)
-    count = spaced(part.n_cells)
+    count = format_count(part.n_cells)
     ax.set_title(f"{title}: {count} cells")
     if corner:
         inset = ax.inset_axes((0.5, 0.5, 0.47, 0.47))
         plot(part, inset, box=Box(np.zeros(2), np.full(2, corner)))
         inset.set(xticks=(), yticks=(), xlabel="", ylabel="")
-        inset.spines[:].set(visible=True, color=tone("paper"), linewidth=3.0)
-        ax.indicate_inset_zoom(inset, edgecolor=tone("paper"), alpha=1.0, linewidth=2.0)
+        inset.spines[:].set(visible=True, color=theme_colour("paper"), linewidth=3.0)
+        ax.indicate_inset_zoom(inset, edgecolor=theme_colour("paper"), alpha=1.0, linewidth=2.0)
 
 
-def _counts(rows: Sequence[Row], family: str) -> str:
-    return listed(row["cells"] for row in rows if row["family"] == family)
+def _format_counts(rows: Sequence[Row], family: str) -> str:
+    return join_numbers(row["cells"] for row in rows if row["family"] == family)

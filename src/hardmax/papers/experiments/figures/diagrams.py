@@ -8,7 +8,7 @@ import numpy as np
 from hardmax.geometry.domains import Box
 from hardmax.papers.registry import Outcome
 from hardmax.plotting.drawing import plot
-from hardmax.plotting.style import side_by_side, tone
+from hardmax.plotting.style import create_row, theme_colour
 from hardmax.tropical.diagrams.power_diagrams import PowerDiagram
 from hardmax.typing import FloatArray
 
@@ -33,7 +33,7 @@ def run(parameters: Parameters) -> Outcome:
     routing = PowerDiagram.from_keys(keys)
     counterexample = PowerDiagram.from_keys([[0.1, 0.0], [1.0, 1.0], [1.0, -1.0]])
     box = Box(np.full(2, -3.0), np.full(2, 3.0))
-    figure, axes = side_by_side(3)
+    figure, axes = create_row(3)
     plot(voronoi, axes[0], box=box)
     axes[0].set_title(f"(a) nearest key: {voronoi.n_cells} of {len(keys)} win")
     plot(routing, axes[1], box=box)
@@ -72,5 +72,5 @@ def run(parameters: Parameters) -> Outcome:
 def _mark_smallest(ax: Any, sites: FloatArray) -> None:
     """Draw a ring around the key of smallest norm."""
     smallest = sites[np.linalg.norm(sites, axis=1).argmin()]
-    ring = {"mfc": "none", "mec": tone("dead"), "mew": 1.6, "ms": 17, "zorder": 6}
+    ring = {"mfc": "none", "mec": theme_colour("dead"), "mew": 1.6, "ms": 17, "zorder": 6}
     ax.plot(*smallest, "o", label="key of smallest norm", **ring)

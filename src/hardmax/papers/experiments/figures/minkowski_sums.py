@@ -9,7 +9,7 @@ from hardmax.constructions.families.extremal_points import extremal_points
 from hardmax.geometry.minkowski import minkowski_vertices
 from hardmax.papers.registry import Outcome
 from hardmax.plotting.drawing import plot
-from hardmax.plotting.style import cell_colours, name_axes, side_by_side
+from hardmax.plotting.style import cell_colours, create_row, name_axes
 from hardmax.typing import FloatArray
 
 
@@ -48,14 +48,14 @@ def run(parameters: Parameters) -> Outcome:
     """
     rng = np.random.default_rng(parameters.seed)
     gaussian = [
-        minkowski_vertices([_integers(rng, parameters.n_keys) for _ in range(3)]).count
+        minkowski_vertices([_draw_integer_keys(rng, parameters.n_keys) for _ in range(3)]).count
         for _ in range(parameters.n_trials)
     ]
     # A linear map changes no count, and this one makes the picture less slender.
     arcs = [points * [1.0, 1.0, 0.25] for points in extremal_points(parameters.n_keys, 3, 3)]
     heads = [np.array(parameters.first_head), *arcs[1:]]
     sums = [minkowski_vertices(heads[:n]) for n in (1, 2, 3)]
-    figure, axes = side_by_side(3, spatial=True)
+    figure, axes = create_row(3, spatial=True)
     for ax, total, colour in zip(axes, sums, cell_colours(range(3)), strict=True):
         plot(total, ax, color=colour, vertices=False)
         n_heads = total.choices.shape[1]
@@ -95,5 +95,5 @@ def run(parameters: Parameters) -> Outcome:
     )
 
 
-def _integers(rng: np.random.Generator, n_keys: int) -> FloatArray:
+def _draw_integer_keys(rng: np.random.Generator, n_keys: int) -> FloatArray:
     return np.asarray(np.round(1e4 * rng.normal(size=(n_keys, 3))))

@@ -14,7 +14,7 @@ from hardmax.geometry.domains import Box, WholeSpace, box_around
 from hardmax.models.networks import ReluNetwork
 from hardmax.papers.registry import Outcome
 from hardmax.plotting.drawing import plot
-from hardmax.plotting.style import series_colours, side_by_side, tone
+from hardmax.plotting.style import create_row, series_colours, theme_colour
 from hardmax.plotting.windows import finite_vertices
 from hardmax.regions.engines import enumerate_regions
 from hardmax.typing import FloatArray
@@ -57,26 +57,26 @@ def run(parameters: Parameters) -> Outcome:
     rng = np.random.default_rng(parameters.seed)
     start = np.array(parameters.start)
     best = SecondLayer(start[:3], start[3])
-    n_start = n_best = _count(best, parameters)
+    n_start = n_best = _count_cells(best, parameters)
     layer, count = best, n_best
     for step in track(range(parameters.n_steps), "searching networks"):
         heat = 1.05 - step / parameters.n_steps
-        proposal = _moved(layer, rng)
-        proposed = _count(proposal, parameters)
+        proposal = _perturb(layer, rng)
+        proposed = _count_cells(proposal, parameters)
         if proposed >= count or rng.random() < np.exp((proposed - count) / heat):
             layer, count = proposal, proposed
         if count > n_best:
             best, n_best = layer, count
-    network = _network(best, parameters)
+    network = _build_network(best, parameters)
     part = enumerate_regions(network, WholeSpace(2))
     verdict = verify_certificate(network, part.certificate())
     product, maximum = montufar_2017(2, [3, 3]), two_relu_layers(2, 3, 3)
     written_down = enumerate_regions(extremal_relu_network(2, 3, 3), WholeSpace(2))
-    alone = _network(SecondLayer(np.zeros((3, 3)), np.zeros(3)), parameters)
+    alone = _build_network(SecondLayer(np.zeros((3, 3)), np.zeros(3)), parameters)
     one_layer = enumerate_regions(alone, WholeSpace(2))
     window = Box(np.full(2, -0.75), np.full(2, 1.75))
     whole = box_around(finite_vertices(part), with_origin=False)
-    figure, axes = side_by_side(3)
+    figure, axes = create_row(3)
     for ax, drawn, title, box in (
         (axes[0], one_layer, f"(a) layer 0: {one_layer.n_cells} cells", window),
         (axes[1], part, f"(b) both layers: {part.n_cells} cells, the maximum", whole),
@@ -86,11 +86,11 @@ def run(parameters: Parameters) -> Outcome:
         ax.set_title(title)
     (x, y), (width, height) = window.low, window.high - window.low
     axes[1].add_patch(
-        Rectangle((x, y), width, height, fill=False, ec=tone("ink"), lw=1.6, zorder=4)
+        Rectangle((x, y), width, height, fill=False, ec=theme_colour("ink"), lw=1.6, zorder=4)
     )
     axes[1].annotate("(c)", window.high, xytext=(3, 1), textcoords="offset points")
     strong = series_colours()
-    handles = [Line2D([], [], color=tone("ink"), label="layer 0")]
+    handles = [Line2D([], [], color=theme_colour("ink"), label="layer 0")]
     second = network.network.words[1]
     handles += [Line2D([], [], color=strong[u], label=second.name(u)) for u in range(3)]
     figure.legend(handles=handles, loc="outside lower center", ncols=4)
@@ -125,7 +125,7 @@ def run(parameters: Parameters) -> Outcome:
     )
 
 
-def _network(layer: SecondLayer, parameters: Parameters) -> ReluNetwork:
+def _build_network(layer: SecondLayer, parameters: Parameters) -> ReluNetwork:
     """Place the layer on the triangle $x > 0$, $y > 0$, $x + y < 1$."""
     signs = np.array(parameters.signs)
     triangle = np.array([[1.0, 0.0, -1.0], [0.0, 1.0, -1.0]])
@@ -135,12 +135,12 @@ def _network(layer: SecondLayer, parameters: Parameters) -> ReluNetwork:
     )
 
 
-def _count(layer: SecondLayer, parameters: Parameters) -> int:
-    network = _network(layer, parameters)
+def _count_cells(layer: SecondLayer, parameters: Parameters) -> int:
+    network = _build_network(layer, parameters)
     return int(enumerate_regions(network, WholeSpace(2), count_only=True).n_cells)
 
 
-def _moved(layer: SecondLayer, rng: np.random.Generator) -> SecondLayer:
+def _perturb(layer: SecondLayer, rng: np.random.Generator) -> SecondLayer:
     """Perturb some weights of one unit, with steps of several sizes."""
     unit = rng.integers(3)
     step = rng.choice([1.0, 0.3, 0.1, 0.03]) * rng.normal(size=4) * (rng.random(4) < 0.6)

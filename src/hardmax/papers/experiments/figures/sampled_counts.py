@@ -7,9 +7,9 @@ import numpy as np
 
 from hardmax.geometry.domains import Box
 from hardmax.papers.experiments.random_models import random_transformer
-from hardmax.papers.experiments.wording import plain_ticks, spaced
+from hardmax.papers.experiments.wording import format_count, set_plain_ticks
 from hardmax.papers.registry import Outcome, Row
-from hardmax.plotting.style import series_colours, side_by_side, tone
+from hardmax.plotting.style import create_row, series_colours, theme_colour
 from hardmax.regions.engines import enumerate_regions
 from hardmax.regions.sampling import sample_regions
 from hardmax.typing import FloatArray
@@ -76,8 +76,8 @@ def run(parameters: Parameters) -> Outcome:
                 )
     met = [(row["sampled"], row["cells"]) for row in rows if row["sampled"] is not None]
     missed = [1 - sampled / cells for sampled, cells in met]
-    slopes = {depth: _slope(parameters, rows, depth) for depth in parameters.depths}
-    few = {depth: _slope(parameters, rows, depth, parameters.sampled_keys) for depth in slopes}
+    slopes = {depth: _fit_slope(parameters, rows, depth) for depth in parameters.depths}
+    few = {depth: _fit_slope(parameters, rows, depth, parameters.sampled_keys) for depth in slopes}
     fewer = sum(row["affine_maps"] < row["cells"] for row in rows)
     deepest, longest = max(parameters.depths), max(parameters.n_keys)
     return Outcome(
@@ -88,15 +88,15 @@ def run(parameters: Parameters) -> Outcome:
             "growth_exponents": {str(depth): list(slope) for depth, slope in slopes.items()},
         },
         f"{len(rows)} models were counted exactly, up to N = {longest} and L = {deepest}. Even at "
-        f"the paper's sizes, {spaced(parameters.n_samples)} samples miss up to {max(missed):.1%} "
-        "of the cells. The number of sampled signatures is a lower bound on the number of cells, "
-        "but not on the number of linear regions"
+        f"the paper's sizes, {format_count(parameters.n_samples)} samples miss up to "
+        f"{max(missed):.1%} of the cells. The number of sampled signatures is a lower bound on the "
+        "number of cells, but not on the number of linear regions"
         + (f": {fewer} of these models have fewer affine maps than signatures" if fewer else "")
         + ". The exponents of N, fitted to geometric means, with 95 % intervals, are "
-        + ", ".join(f"{_spelled(slope)} (L = {depth})" for depth, slope in slopes.items())
+        + ", ".join(f"{_format_slope(slope)} (L = {depth})" for depth, slope in slopes.items())
         + (
-            f". On the paper's four sizes alone, the exponent is {_spelled(few[1])} (L = 1): with "
-            "so few keys, the slope is not informative."
+            f". On the paper's four sizes alone, the exponent is {_format_slope(few[1])} (L = 1): "
+            "with so few keys, the slope is not informative."
         ),
         _draw(parameters, rows),
         claimed=(
@@ -109,12 +109,12 @@ def run(parameters: Parameters) -> Outcome:
     )
 
 
-def _logs(rows: list[Row], n_keys: int, depth: int) -> FloatArray:
+def _log_counts(rows: list[Row], n_keys: int, depth: int) -> FloatArray:
     """Return the logarithms of the exact counts of all models of a size."""
     return np.log([r["cells"] for r in rows if (r["keys"], r["depth"]) == (n_keys, depth)])
 
 
-def _slope(
+def _fit_slope(
     parameters: Parameters, rows: list[Row], depth: int, sizes: tuple[int, ...] | None = None
 ) -> tuple[float, float]:
     """Fit the exponent of N to the geometric means; return it with the half-width of its interval.
@@ -122,7 +122,7 @@ def _slope(
     Models of different sizes are independent, so the variance of the slope is a sum over sizes.
     """
     sizes = parameters.n_keys if sizes is None else sizes
-    logs = [_logs(rows, n, depth) for n in sizes]
+    logs = [_log_counts(rows, n, depth) for n in sizes]
     x = np.log(sizes) - np.log(sizes).mean()
     lever = x / (x @ x)
     variances = np.array([values.var(ddof=1) / len(values) for values in logs])
@@ -130,19 +130,19 @@ def _slope(
     return float(slope), float(_TWO_SIDED * np.sqrt(lever**2 @ variances))
 
 
-def _spelled(slope: tuple[float, float]) -> str:
+def _format_slope(slope: tuple[float, float]) -> str:
     return f"{slope[0]:.2f} ± {slope[1]:.2f}"
 
 
 def _draw(parameters: Parameters, rows: list[Row]) -> Any:
     """Draw means with intervals for all sizes, and at the paper's sizes also the sampled counts."""
     p = parameters
-    figure, (all_sizes, paper_sizes) = side_by_side(2)
+    figure, (all_sizes, paper_sizes) = create_row(2)
     strong = series_colours()
     handles = []
     for place, depth in enumerate(p.depths):
         colour = strong[place % len(strong)]
-        logs = [_logs(rows, n, depth) for n in p.n_keys]
+        logs = [_log_counts(rows, n, depth) for n in p.n_keys]
         middle = np.array([values.mean() for values in logs])
         half = np.array([_TWO_SIDED * values.std(ddof=1) / len(values) ** 0.5 for values in logs])
         mean, low, high = np.exp(middle), np.exp(middle - half), np.exp(middle + half)
@@ -156,14 +156,14 @@ def _draw(parameters: Parameters, rows: list[Row]) -> Any:
             paper_sizes.plot(n_keys, [r[key] for r in found], style, color=colour, mfc="none", ms=6)
         if depth == 1:
             drawn = mean[0] * (np.array(p.sampled_keys) / p.n_keys[0]) ** p.slope_in_the_paper
-            paper_sizes.plot(p.sampled_keys, drawn, ":", color=tone("ink"))
+            paper_sizes.plot(p.sampled_keys, drawn, ":", color=theme_colour("ink"))
     for style, mfc, name in (
         ("s", "none", "one model, exact"),
-        ("x", None, f"one model, {spaced(p.n_samples)} samples"),
+        ("x", None, f"one model, {format_count(p.n_samples)} samples"),
     ):
-        handles += paper_sizes.plot([], [], style, color=tone("ink"), mfc=mfc, label=name)
+        handles += paper_sizes.plot([], [], style, color=theme_colour("ink"), mfc=mfc, label=name)
     name = f"slope {p.slope_in_the_paper:g} (paper)"
-    handles += paper_sizes.plot([], [], ":", color=tone("ink"), label=name)
+    handles += paper_sizes.plot([], [], ":", color=theme_colour("ink"), label=name)
     all_sizes.set_title(f"{p.n_trials} models of each size")
     paper_sizes.set_title("the paper's sizes")
     paper_sizes.set_xlim(0.94 * p.sampled_keys[0], 1.06 * p.sampled_keys[-1])
@@ -172,7 +172,7 @@ def _draw(parameters: Parameters, rows: list[Row]) -> Any:
         ax.set_yscale("log")
         ax.set_xticks(ticks, [str(n) for n in ticks])
         ax.minorticks_off()
-        plain_ticks(ax.yaxis)
+        set_plain_ticks(ax.yaxis)
         ax.set_xlabel("keys per head $N$")
         ax.set_ylabel("cells: mean and 95 % interval")
     figure.legend(handles=handles, loc="outside lower center", ncols=4)

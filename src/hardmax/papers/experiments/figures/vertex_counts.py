@@ -7,7 +7,7 @@ import numpy as np
 from hardmax.bounds import cells_bias_free
 from hardmax.geometry.minkowski import minkowski_vertices
 from hardmax.papers.registry import Outcome
-from hardmax.plotting.style import series_colours, side_by_side
+from hardmax.plotting.style import create_row, series_colours
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ def run(parameters: Parameters) -> Outcome:
         ],
         dtype=object,
     )
-    figure, (ax,) = side_by_side(1)
+    figure, (ax,) = create_row(1)
     strong = series_colours()
     for h in range(len(parameters.n_heads)):
         colour = strong[h % len(strong)]

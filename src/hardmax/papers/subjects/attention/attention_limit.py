@@ -10,7 +10,7 @@ import numpy as np
 
 from hardmax.models.variants.log_lifted import LogLiftedHead
 from hardmax.papers.claims import Claim, Finding, Trial, equal_trial
-from hardmax.papers.subjects.enclosures import ball, precisely, softmax
+from hardmax.papers.subjects.enclosures import ball, softmax, working_precision
 from hardmax.papers.subjects.instances import integer_keys
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def _root(d_k: int) -> Fraction:
 
 def _check_temperature(claimed: Callable[[int], Fraction]) -> Finding:
     trials = []
-    with precisely():
+    with working_precision():
         for d_k in (4, 16, 64):
             q = integer_keys(d_k, 1, d_k, 3)[0]
             keys = integer_keys(d_k + 1, 5, d_k, 3)
@@ -67,7 +67,7 @@ def _check_lifted_limit(claimed: Limit) -> Finding:
     queries = integer_keys(3, 12, 3, 4)
     queries[0] = 0.0  # on every wall: all keys tie
     trials, worst = [], []
-    with precisely(512):
+    with working_precision(512):
         for tau in _TAUS:
             largest, on_walls = ball(0), ball(0)
             for q in queries:
@@ -113,7 +113,7 @@ def _lifted_output_at(scores: list[Fraction], lifted: list[Fraction], tau: Fract
 def _check_degenerate(claimed_limit: Callable[[list[int]], Fraction]) -> Finding:
     """For values that do not depend on tau, tau log z tends to 0 whatever the values are."""
     scores, trials = [3, 1, 1, -2], []
-    with precisely(512):
+    with working_precision(512):
         for values in ([1, 1, 1, 1], [5, 2, 7, 1], [1, 10**6, 1, 1]):
             errors, within = [], True
             for tau in (Fraction(1, 100), Fraction(1, 1000), Fraction(1, 10**9)):
@@ -133,7 +133,7 @@ def _check_degenerate(claimed_limit: Callable[[list[int]], Fraction]) -> Finding
 
 
 @dataclass(frozen=True)
-class HardLimit:
+class HardLimitClaim:
     """The limit of attention with fixed values, where the largest score is unique and on ties."""
 
     unique: Callable[[list[int], list[int]], Fraction]
@@ -153,7 +153,7 @@ def _mean_of_all(scores: list[int], values: list[int]) -> Fraction:
     return Fraction(sum(values), len(values))
 
 
-def _check_hard_limit(content: HardLimit) -> Finding:
+def _check_hard_limit(content: HardLimitClaim) -> Finding:
     trials = []
     for scores, values in (
         ([3, 1, 0], [7, -2, 5]),
@@ -162,7 +162,7 @@ def _check_hard_limit(content: HardLimit) -> Finding:
     ):
         unique = scores.count(max(scores)) == 1
         claimed = (content.unique if unique else content.tied)(scores, values)
-        with precisely():
+        with working_precision():
             weights = softmax(scores, Fraction(1, 100))
             z = sum((w * v for w, v in zip(weights, values, strict=True)), ball(0))
             error = abs(z - ball(claimed))
@@ -181,7 +181,7 @@ def _check_hard_limit(content: HardLimit) -> Finding:
 
 
 @dataclass(frozen=True)
-class RegionCount:
+class RegionCountClaim:
     """A number claimed to equal, or to bound, the number of linear regions of the lifted map."""
 
     count: Callable[[LogLiftedHead], int]
@@ -198,7 +198,7 @@ def _lifted_examples() -> list[tuple[str, LogLiftedHead]]:
     ]
 
 
-def _check_region_count(content: RegionCount) -> Finding:
+def _check_region_count(content: RegionCountClaim) -> Finding:
     trials = []
     for name, head in _lifted_examples():
         true, claimed = head.lifted_linear_regions, content.count(head)
@@ -222,20 +222,20 @@ def _check_region_count(content: RegionCount) -> Finding:
         "The walls of the lifted map depend on V. They lie in the common refinement of the d_v "
         "numerators and the denominator, and the number of its cells bounds the number of linear "
         "regions from above.",
-        figure=_draw_lifted,
+        figure=_draw_lifted_example,
     )
 
 
-def _draw_lifted() -> "Figure":
-    from hardmax.plotting.style import side_by_side, tone
+def _draw_lifted_example() -> "Figure":
+    from hardmax.plotting.style import create_row, theme_colour
 
     head = _lifted_examples()[0][1]
     q = np.linspace(-4.0, 4.0, 401)[:, None]
     figure: Figure
-    figure, axes = side_by_side(1)
+    figure, axes = create_row(1)
     for c, column in enumerate(head(q).T):
         axes[0].plot(q[:, 0], column, label=f"channel {c}")
-    axes[0].axvline(0.0, color=tone("ink"), linestyle="--", label="the only routing wall")
+    axes[0].axvline(0.0, color=theme_colour("ink"), linestyle="--", label="the only routing wall")
     axes[0].legend()
     return figure
 
@@ -345,10 +345,10 @@ CLAIMS: tuple[Claim[Any], ...] = (
         statement=(
             "With fixed values, the output tends to the value of the key with the largest score."
         ),
-        content=HardLimit(_first_winner, _first_winner),
+        content=HardLimitClaim(_first_winner, _first_winner),
         check=_check_hard_limit,
-        corrupted=HardLimit(_mean_of_all, _mean_of_all),
-        repaired=HardLimit(_first_winner, _mean_of_winners),
+        corrupted=HardLimitClaim(_mean_of_all, _mean_of_all),
+        repaired=HardLimitClaim(_first_winner, _mean_of_winners),
         unmoved={
             "content.tied": ("on ties the claim fails; it is conditional, whatever its limit there")
         },
@@ -362,9 +362,9 @@ CLAIMS: tuple[Claim[Any], ...] = (
             "Log-lifting preserves the routing hypersurfaces; the partition is independent of V; "
             "the difference is only a scaling factor."
         ),
-        content=RegionCount(lambda head: head.routing_cells),
+        content=RegionCountClaim(lambda head: head.routing_cells),
         check=_check_region_count,
-        repaired=RegionCount(lambda head: head.lifted_cells, is_equality=False),
+        repaired=RegionCountClaim(lambda head: head.lifted_cells, is_equality=False),
     ),
     Claim(
         id="III.12a",
@@ -373,9 +373,9 @@ CLAIMS: tuple[Claim[Any], ...] = (
         kind="remark",
         statement="The cells of the common refinement of all numerators and the denominator are "
         "the maximal linear regions.",
-        content=RegionCount(lambda head: head.lifted_cells),
+        content=RegionCountClaim(lambda head: head.lifted_cells),
         check=_check_region_count,
-        repaired=RegionCount(lambda head: head.lifted_cells, is_equality=False),
+        repaired=RegionCountClaim(lambda head: head.lifted_cells, is_equality=False),
     ),
     Claim(
         id="III.12b",

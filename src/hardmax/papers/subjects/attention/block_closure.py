@@ -16,13 +16,13 @@ from hardmax.models.heads import AttentionHead
 from hardmax.models.transformers import Block, FeedForward, HardTransformer
 from hardmax.models.variants.normalisation import Normalisation, NormalisedRouting
 from hardmax.papers.claims import Claim, Finding, Trial, equal_trial, lower_trial
-from hardmax.papers.subjects.enclosures import ball, precisely
+from hardmax.papers.subjects.enclosures import ball, working_precision
 from hardmax.papers.subjects.instances import (
     absolute_value,
+    attention_only,
     forms_of_keys,
     integer_keys,
     largest_jump,
-    only_attention,
     sign_head,
 )
 from hardmax.regions.engines import enumerate_regions
@@ -94,7 +94,7 @@ def _check_projection(content: ProjectedRegions) -> Finding:
             AttentionHead(np.eye(2), integer_keys(h, 5, 2, 9), integer_keys(h + 8, 5, 2), rows)
             for h, rows in enumerate((projection[:2], projection[2:]))
         ]
-        part = enumerate_regions(only_attention(heads), WholeSpace(2))
+        part = enumerate_regions(attention_only(heads), WholeSpace(2))
         claimed = content.count(part.n_cells)
         right = part.n_regions == claimed if content.is_equality else part.n_regions <= claimed
         attained = part.n_regions == claimed if is_injective else None
@@ -169,7 +169,7 @@ def _blocks_on_the_line() -> dict[str, Any]:
     ffn = _ffn([1, -1], [0, 1], [1, 2], -1)
     return {
         "a ReLU network": absolute_value(),
-        "a head with keys and values -1, 1": only_attention([head]),
+        "a head with keys and values -1, 1": attention_only([head]),
         "the same with residual and feed-forward": HardTransformer([Block([head], ffn)]),
     }
 
@@ -262,15 +262,17 @@ def _check_no_collapse(least_rank: int) -> Finding:
 Route = Callable[[AttentionHead, Normalisation, Any], Any]
 
 
-def _as_without(head: AttentionHead, normalisation: Normalisation, points: Any) -> Any:
+def _route_without_normalisation(
+    head: AttentionHead, normalisation: Normalisation, points: Any
+) -> Any:
     """Route as if there were no normalisation."""
     return head.winners(points)
 
 
-def _as_scaled(head: AttentionHead, normalisation: Normalisation, points: Any) -> Any:
+def _route_by_scaled_scores(head: AttentionHead, normalisation: Normalisation, points: Any) -> Any:
     r"""Route by the scores of $Gx / \rho$ in ball arithmetic, where G centres for LayerNorm."""
     winners = []
-    with precisely():
+    with working_precision():
         for x in points:
             centred = x - x.mean() if normalisation.kind == "layer" else x
             square = Fraction(0)
@@ -394,10 +396,10 @@ CLAIMS: tuple[Claim[Any], ...] = (
         statement=(
             "Normalisations can be treated as tropical scalings, which do not change the routing."
         ),
-        content=_as_without,
+        content=_route_without_normalisation,
         check=_check_normalisation,
         corrupted=lambda head, normalisation, points: head.winners(-points),
-        repaired=_as_scaled,
+        repaired=_route_by_scaled_scores,
     ),
     Claim(
         id="III-E.5",

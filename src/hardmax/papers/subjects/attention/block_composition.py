@@ -20,7 +20,7 @@ from hardmax.papers.claims import (
     lower_trial,
     upper_trial,
 )
-from hardmax.papers.subjects.enclosures import ball, precisely
+from hardmax.papers.subjects.enclosures import ball, working_precision
 from hardmax.papers.subjects.instances import forms_of_keys, integer_keys, largest_jump, sign_head
 from hardmax.regions.engines import enumerate_regions
 from hardmax.typing import FloatArray
@@ -164,7 +164,7 @@ def _check_refinement_product(bound: Callable[[int, int], int]) -> Finding:
 
 def _check_hyperplane_estimate(estimate: Callable[[int, int, Any], Any]) -> Finding:
     trials = []
-    with precisely():
+    with working_precision():
         e = ball(1).exp()
         for n, d in ((1, 1), (4, 4), (8, 2), (64, 16), (2048, 512), (1, 4), (3, 8)):
             claimed = estimate(n, d, e)

@@ -10,7 +10,7 @@ from hardmax.geometry.polytopes import Polytope
 from hardmax.models.heads import AttentionHead
 from hardmax.models.variants.own_key import OwnKeyRouting
 from hardmax.papers.claims import Claim, Finding, Trial, equal_trial
-from hardmax.papers.subjects.enclosures import ball, precisely
+from hardmax.papers.subjects.enclosures import ball, working_precision
 from hardmax.papers.subjects.instances import integer_keys
 from hardmax.tropical.diagrams.power_diagrams import PowerDiagram
 from hardmax.typing import FloatArray
@@ -23,11 +23,11 @@ Boundedness = Callable[[FloatArray], list[bool]]
 """For given keys, which of their cells, if they have one, are bounded."""
 
 
-def _all_bounded(keys: FloatArray) -> list[bool]:
+def _claim_all_bounded(keys: FloatArray) -> list[bool]:
     return [True] * len(keys)
 
 
-def _inside_the_hull(keys: FloatArray) -> list[bool]:
+def _are_interior(keys: FloatArray) -> list[bool]:
     """Whether a key is interior to the convex hull: no nonzero linear form is maximal there.
 
     The cell of key j is unbounded in those directions q in which no key exceeds key j.
@@ -38,7 +38,7 @@ def _inside_the_hull(keys: FloatArray) -> list[bool]:
     ]
 
 
-def _check_bounded(claimed: Boundedness, biased: bool) -> Finding:
+def _check_boundedness(claimed: Boundedness, biased: bool) -> Finding:
     trials, counts = [], []
     for name, keys in (
         ("4 keys, one at the origin amid three", np.array([[0.0, 0], [1, 0], [0, 1], [-1, -1]])),
@@ -49,7 +49,7 @@ def _check_bounded(claimed: Boundedness, biased: bool) -> Finding:
         diagram = PowerDiagram.from_keys(keys, bias)
         live = np.flatnonzero(diagram.active).tolist()
         bounded = [cell.is_bounded for cell in diagram.cells()]
-        inside, stated = _inside_the_hull(keys), claimed(keys)
+        inside, stated = _are_interior(keys), claimed(keys)
         counts.append(f"{sum(bounded)} of {len(bounded)}")
         for j, true in zip(live, bounded, strict=True):
             where = f"{name}: the cell of key {j} is bounded"
@@ -110,7 +110,7 @@ def _check_constant(claimed: Callable[[AttentionHead, int], FloatArray]) -> Find
 def _check_uniform(least_margin: Fraction) -> Finding:
     """The head with keys and values -1, 1 gives tanh(q / tau); find the error where q > margin."""
     errors = []
-    with precisely():
+    with working_precision():
         for k in (4, 7, 10):
             tau = Fraction(1, 2**k)
             q = max(least_margin, tau / 100)  # inside the cell q > 0, at its margin
@@ -131,10 +131,10 @@ def _check_uniform(least_margin: Fraction) -> Finding:
 
 
 def _draw_tanh() -> "Figure":
-    from hardmax.plotting.style import side_by_side
+    from hardmax.plotting.style import create_row
 
     figure: Figure
-    figure, axes = side_by_side(1)
+    figure, axes = create_row(1)
     q = np.linspace(-1.0, 1.0, 801)
     for tau in (0.5, 0.1, 0.02):
         axes[0].plot(q, np.tanh(q / tau), label=f"tau = {tau}")
@@ -226,19 +226,19 @@ def _check_equal_norms(
 Rows = list[list[Fraction]]
 
 
-def _centred(rows: Rows) -> Rows:
+def _centre(rows: Rows) -> Rows:
     return [[x - sum(row, Fraction(0)) / len(row) for x in row] for row in rows]
 
 
-def _squares(rows: Rows) -> list[Fraction]:
+def _squared_norms(rows: Rows) -> list[Fraction]:
     return [sum((x * x for x in row), Fraction(0)) for row in rows]
 
 
-def _layer_normed(rows: Rows, then: Callable[[Rows], Rows]) -> list[Fraction]:
+def _layer_norm_squares(rows: Rows, then: Callable[[Rows], Rows]) -> list[Fraction]:
     """Return the squared norms after LayerNorm and a linear map; they are rational numbers."""
-    centred = _centred(rows)
-    variances = [s / len(row) for s, row in zip(_squares(centred), rows, strict=True)]
-    return [s / v for s, v in zip(_squares(then(centred)), variances, strict=True)]
+    centred = _centre(rows)
+    variances = [s / len(row) for s, row in zip(_squared_norms(centred), rows, strict=True)]
+    return [s / v for s, v in zip(_squared_norms(then(centred)), variances, strict=True)]
 
 
 ON_KEYS = frozenset({"l2 norm of the keys", "LayerNorm of the keys"})
@@ -251,21 +251,21 @@ def _check_normalised_keys(give_equal_norms: frozenset[str]) -> Finding:
     rows = [[Fraction(int(x)) for x in row] for row in tokens]
     keys = [[Fraction(int(x)) for x in row] for row in tokens @ weight]
 
-    def mapped(states: Rows) -> Rows:
+    def apply_map(states: Rows) -> Rows:
         return [
             [sum((x * int(w) for x, w in zip(row, column, strict=True)), Fraction(0))
              for column in weight.T]
             for row in states
         ]  # fmt: skip
 
-    def gained(states: Rows) -> Rows:
+    def apply_gain(states: Rows) -> Rows:
         return [[gain * x for gain, x in zip((1, 2, 3), row, strict=True)] for row in states]
 
     ways = {
-        "l2 norm of the keys": [s / s for s in _squares(keys)],
-        "LayerNorm of the keys": _layer_normed(keys, lambda states: states),
-        "LayerNorm of the keys, with gain": _layer_normed(keys, gained),
-        "LayerNorm of the tokens, then W_K": _layer_normed(rows, mapped),
+        "l2 norm of the keys": [s / s for s in _squared_norms(keys)],
+        "LayerNorm of the keys": _layer_norm_squares(keys, lambda states: states),
+        "LayerNorm of the keys, with gain": _layer_norm_squares(keys, apply_gain),
+        "LayerNorm of the tokens, then W_K": _layer_norm_squares(rows, apply_map),
     }
     trials = []
     for name, squares in ways.items():
@@ -298,9 +298,9 @@ CLAIMS: tuple[Claim[Any], ...] = (
         where="Corollary IV.4, section IV",
         kind="corollary",
         statement="Softmax collapses on bounded polyhedral regions. As stated, without biases.",
-        content=_all_bounded,
-        check=lambda claimed: _check_bounded(claimed, biased=False),
-        repaired=_inside_the_hull,
+        content=_claim_all_bounded,
+        check=lambda claimed: _check_boundedness(claimed, biased=False),
+        repaired=_are_interior,
     ),
     Claim(
         id="IV.4b",
@@ -321,10 +321,10 @@ CLAIMS: tuple[Claim[Any], ...] = (
         statement=(
             "The regions are bounded: the claim of IV.4a for heads with query or logit biases."
         ),
-        content=_all_bounded,
-        check=lambda claimed: _check_bounded(claimed, biased=True),
+        content=_claim_all_bounded,
+        check=lambda claimed: _check_boundedness(claimed, biased=True),
         corrupted=lambda keys: [False] * len(keys),
-        repaired=_inside_the_hull,
+        repaired=_are_interior,
         unmoved={
             "content[last]": "the last keys are vertices of the hull; of the others it still fails"
         },

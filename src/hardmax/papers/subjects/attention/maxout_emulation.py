@@ -29,7 +29,7 @@ from hardmax.models.tokens.transformers import TokenBlock, TokenHead, TokenTrans
 from hardmax.models.transformers import FeedForward
 from hardmax.papers.claims import Claim, Finding, Trial, equal_trial, upper_trial
 from hardmax.papers.subjects.counting.cubes import centred_cube, unit_cube
-from hardmax.papers.subjects.instances import largest_jump, only_attention, sign_head
+from hardmax.papers.subjects.instances import attention_only, largest_jump, sign_head
 from hardmax.regions.engines import enumerate_regions
 from hardmax.typing import FloatArray
 
@@ -111,7 +111,7 @@ def _check_emulation(content: Emulation) -> Finding:
     )
 
 
-def full_maxout(widths: Sequence[int], rank: int) -> MaxoutNetwork:
+def dense_maxout(widths: Sequence[int], rank: int) -> MaxoutNetwork:
     """Return a maxout network without zero weights in which all pieces are different."""
     numbers = count(1)
 
@@ -126,13 +126,13 @@ def full_maxout(widths: Sequence[int], rank: int) -> MaxoutNetwork:
     return MaxoutNetwork([*weights, draw(widths[-2], widths[-1])], [*biases, draw(widths[-1])])
 
 
-def maxout_parameters(widths: Sequence[int], rank: int) -> int:
+def count_parameters(widths: Sequence[int], rank: int) -> int:
     """Count the parameters of a maxout network all of whose units have this rank."""
     hidden = sum(rank * after * (before + 1) for before, after in pairwise(widths[:-1]))
     return int(hidden + widths[-1] * (widths[-2] + 1))
 
 
-def most_nonzeros(widths: Sequence[int], rank: int) -> int:
+def max_nonzeros(widths: Sequence[int], rank: int) -> int:
     r"""Return how many nonzero weights the compiled transformer has if the network has no zero.
 
     Let $n_0, w_1, \dots, w_L, n_o$ be the widths ($L \ge 1$), $k$ the rank, $\delta = \lceil \log_2
@@ -149,7 +149,7 @@ def most_nonzeros(widths: Sequence[int], rank: int) -> int:
     slope hangs on a unit with at most $2 + \gamma$ weights in place of its pair.
 
     Examples:
-        >>> most_nonzeros((1, 1, 1, 1, 1, 1), 2), maxout_parameters((1, 1, 1, 1, 1, 1), 2)
+        >>> max_nonzeros((1, 1, 1, 1, 1, 1), 2), count_parameters((1, 1, 1, 1, 1, 1), 2)
         (116, 18)
     """
     digits = (rank - 1).bit_length()
@@ -164,14 +164,14 @@ def most_nonzeros(widths: Sequence[int], rank: int) -> int:
     return int(pieces + 8 * sum(hidden[:-1]) + rest)
 
 
-def comparable(rank: int) -> Fraction:
+def nonzero_factor(rank: int) -> Fraction:
     r"""Return the factor $C = \max(9, 4 + \frac32 \lceil\log_2 k\rceil)$ of the nonzero weights.
 
     *Theorem.* For every shape the transformer has at most $C$ nonzero weights for each parameter of
     a maxout network of rank $k$, and no smaller factor will do for $k = 1$ or, in the leading term,
     for large $k$.
 
-    *Proof.* With the names of `most_nonzeros`, $P_l = k w_l(w_{l-1} + 1)$ is the number of
+    *Proof.* With the names of `max_nonzeros`, $P_l = k w_l(w_{l-1} + 1)$ is the number of
     parameters of layer $l$, and $w_{l-1} + 1 \ge 2$, so that with the clearing after it
 
     $$2kw_l(w_{l-1} + \gamma + 2) + 12w_l = 2P_l + 2kw_l(\gamma + 1) + 12w_l
@@ -191,7 +191,7 @@ def comparable(rank: int) -> Fraction:
     $2k + 2$. $\square$
 
     Examples:
-        >>> comparable(1), comparable(2), comparable(64)
+        >>> nonzero_factor(1), nonzero_factor(2), nonzero_factor(64)
         (Fraction(9, 1), Fraction(9, 1), Fraction(13, 1))
     """
     return max(Fraction(9), 4 + Fraction(3, 2) * (rank - 1).bit_length())
@@ -215,16 +215,16 @@ _LAYERED = tuple(
 
 @cache
 def _compiled_size(widths: tuple[int, ...], rank: int) -> TransformerSize:
-    return compile_maxout(full_maxout(widths, rank), centred_cube(widths[0]), None).size
+    return compile_maxout(dense_maxout(widths, rank), centred_cube(widths[0]), None).size
 
 
 def _check_complexity(factor: Callable[[int], Fraction | int]) -> Finding:
     trials, overheads = [], []
     for widths, rank in _CHAINS + _LAYERED:
         size = _compiled_size(widths, rank)
-        where = f"widths {_short(widths)}, rank {rank}"
-        right = size.nonzeros == most_nonzeros(widths, rank)
-        right &= size.source_parameters == maxout_parameters(widths, rank)
+        where = f"widths {_format_widths(widths)}, rank {rank}"
+        right = size.nonzeros == max_nonzeros(widths, rank)
+        right &= size.source_parameters == count_parameters(widths, rank)
         right &= size.blocks <= len(widths) - 1 and size.tokens == rank
         numbers = {"blocks": size.blocks, "layers": len(widths) - 1, "tokens": size.tokens}
         trials.append(
@@ -236,10 +236,11 @@ def _check_complexity(factor: Callable[[int], Fraction | int]) -> Finding:
     for seed, (widths, rank) in enumerate(_SHAPES):
         size = compile_maxout(random_maxout(seed, widths, rank), centred_cube(widths[0]), None).size
         where = f"widths {widths}, rank {rank}: nonzero weights of a network with zeros"
-        trials.append(upper_trial(where, size.nonzeros, most_nonzeros(widths, rank)))
+        trials.append(upper_trial(where, size.nonzeros, max_nonzeros(widths, rank)))
     for widths, rank in (((1,) * 4001, 1), ((1, 1, 1), 2**60)):
-        ratio = Fraction(most_nonzeros(widths, rank), maxout_parameters(widths, rank))
-        where = f"widths {_short(widths)}, rank {rank}: nonzero weights per parameter, by formula"
+        ratio = Fraction(max_nonzeros(widths, rank), count_parameters(widths, rank))
+        shape = f"widths {_format_widths(widths)}, rank {rank}"
+        where = f"{shape}: nonzero weights per parameter, by formula"
         # The factor is a supremum over all shapes: approached, not attained.
         near = ratio > Fraction(999, 1000) * factor(rank)
         trials.append(
@@ -255,21 +256,21 @@ def _check_complexity(factor: Callable[[int], Fraction | int]) -> Finding:
     )
 
 
-def _short(widths: Sequence[int]) -> str:
+def _format_widths(widths: Sequence[int]) -> str:
     return str(tuple(widths)) if len(widths) < 9 else f"(1, ..., 1), {len(widths)} of them"
 
 
-def dense_numbers(widths: Sequence[int], rank: int) -> int:
+def count_dense_numbers(widths: Sequence[int], rank: int) -> int:
     r"""Return how many numbers the compiled transformer stores, zeros included.
 
-    With the names of `most_nonzeros`, the width is $D = S + Z + q + 1$, with the state
+    With the names of `max_nonzeros`, the width is $D = S + Z + q + 1$, with the state
     $S = \max(n_0, w_1, \dots)$, the work slots $Z$ of odd and even layers, and the code
     $q = \min(k, 2\delta)$. It stores $(n_0 + 1)kD$ numbers for embedding and positions, $4D$ for a
     head, $2D d_{ff} + d_{ff} + D$ before a layer, $d_{ff} = 2kw_l + 2s_l$ with $s_1 = n_0$, $s_l =
     2w_{l-1}$ coordinates to clear, and $(D + 1)n_o$ for the readout.
 
     Examples:
-        >>> dense_numbers((2, 4, 1), 2)
+        >>> count_dense_numbers((2, 4, 1), 2)
         725
     """
     digits = (rank - 1).bit_length()
@@ -298,7 +299,7 @@ def _check_dense(bound: Callable[[Sequence[int], int], int]) -> Finding:
     ):
         size = _compiled_size(widths, rank)
         ratios.append(size.parameters / size.source_parameters)
-        where = f"widths {_brief(widths)}, rank {rank}: stored numbers"
+        where = f"widths {_format_long_widths(widths)}, rank {rank}: stored numbers"
         claimed = bound(widths, rank)
         trials.append(upper_trial(where, size.parameters, claimed, extremal=True))
     listed = ", ".join(f"{ratio:.0f}" for ratio in ratios)
@@ -313,7 +314,7 @@ def _check_dense(bound: Callable[[Sequence[int], int], int]) -> Finding:
     )
 
 
-def _brief(widths: Sequence[int]) -> str:
+def _format_long_widths(widths: Sequence[int]) -> str:
     return str(tuple(widths)) if len(widths) < 9 else f"({widths[0]}, {widths[1]}, 1, ..., 1)"
 
 
@@ -426,12 +427,12 @@ def _check_attention(operation: Callable[[FloatArray, FloatArray], FloatArray]) 
             pair,
             0.5 * pair + 1.0,
         ),
-        ("keys and values -1 and 1, query x", only_attention([sign_head()]), -pair, ends),
+        ("keys and values -1 and 1, query x", attention_only([sign_head()]), -pair, ends),
     ):
         error = float(np.abs(model(x)[:, 0] - operation(scores, values)).max())
         condition = scores is values
         trials.append(Trial(name, error == 0.0, condition, numbers={"largest difference": error}))
-    jump = largest_jump(only_attention([sign_head()]))
+    jump = largest_jump(attention_only([sign_head()]))
     return Finding(
         tuple(trials),
         "A head whose query is constant and whose values are its keys returns the largest key. In "
@@ -443,14 +444,14 @@ def _check_attention(operation: Callable[[FloatArray, FloatArray], FloatArray]) 
 
 
 @dataclass(frozen=True)
-class TokenMaps:
+class MidpointClaim:
     """The behaviour of feed-forward layers between two points, in general and as compiled."""
 
     middle: Callable[[FloatArray, FloatArray], FloatArray]
     in_general: bool
 
 
-def _check_feed_forward(content: TokenMaps) -> Finding:
+def _check_feed_forward(content: MidpointClaim) -> Finding:
     net = random_maxout(3, (2, 3, 2, 1), 3)
     model = compile_maxout(net, centred_cube(2), None).token_transformer
     first = model.blocks[0].ffn
@@ -485,10 +486,10 @@ def _apply(ffn: FeedForward, rows: FloatArray) -> FloatArray:
     return np.asarray(np.maximum(rows @ ffn.w_in + ffn.b_in, 0.0) @ ffn.w_out + ffn.b_out)
 
 
-def _shifted(compiler: Compiler, by: float = 1.0) -> Compiler:
+def _perturb_target(compiler: Compiler, by: float = 1.0) -> Compiler:
     """Compile a perturbed target: an output, or the values of a function, moved by this much."""
 
-    def wrong(source: Any, box: Box, epsilon: float | None) -> CompiledTransformer:
+    def compile_perturbed(source: Any, box: Box, epsilon: float | None) -> CompiledTransformer:
         if isinstance(source, Knots):
             return compiler(Knots(source.positions, source.values + by), box, epsilon)
         if isinstance(source, Mesh):
@@ -498,7 +499,7 @@ def _shifted(compiler: Compiler, by: float = 1.0) -> Compiler:
         biases[-1] = (0.0 if biases[-1] is None else biases[-1]) + by
         return compiler(type(source)(source.weights, biases), box, epsilon)
 
-    return wrong
+    return compile_perturbed
 
 
 CLAIMS: tuple[Claim[Any], ...] = (
@@ -510,11 +511,15 @@ CLAIMS: tuple[Claim[Any], ...] = (
         "Every maxout network is approximated by a transformer that can be constructed explicitly.",
         content=Emulation(compile_maxout, everywhere=True),
         check=_check_emulation,
-        corrupted=Emulation(_shifted(compile_maxout), everywhere=True),
+        corrupted=Emulation(_perturb_target(compile_maxout), everywhere=True),
         repaired=Emulation(compile_maxout, everywhere=False),
         neighbours={
-            "content: a bias moved": Emulation(_shifted(compile_maxout, 1 / 64), everywhere=True),
-            "repaired: a bias moved": Emulation(_shifted(compile_maxout, 1 / 64), everywhere=False),
+            "content: a bias moved": Emulation(
+                _perturb_target(compile_maxout, 1 / 64), everywhere=True
+            ),
+            "repaired: a bias moved": Emulation(
+                _perturb_target(compile_maxout, 1 / 64), everywhere=False
+            ),
         },
     ),
     Claim(
@@ -525,7 +530,7 @@ CLAIMS: tuple[Claim[Any], ...] = (
         "The transformer is of comparable complexity (tested here as: one block for each layer, "
         "and at most max(9, 4 + 1.5 ceil(log2 k)) nonzero weights for each parameter of a network "
         "of rank k, whatever its widths).",
-        content=comparable,
+        content=nonzero_factor,
         check=_check_complexity,
         corrupted=lambda rank: 3 * max(2, (rank - 1).bit_length()),
     ),
@@ -536,9 +541,9 @@ CLAIMS: tuple[Claim[Any], ...] = (
         "theorem",
         "The transformer is of comparable complexity even if zeros are stored: at most 100 "
         "numbers for each parameter, whatever the widths.",
-        content=lambda widths, rank: 100 * maxout_parameters(widths, rank),
+        content=lambda widths, rank: 100 * count_parameters(widths, rank),
         check=_check_dense,
-        repaired=dense_numbers,
+        repaired=count_dense_numbers,
     ),
     Claim(
         "B.3",
@@ -548,8 +553,8 @@ CLAIMS: tuple[Claim[Any], ...] = (
         "Transformers inherit universal approximation from ReLU networks at similar complexity.",
         content=compile_relu,
         check=_check_relu,
-        corrupted=_shifted(compile_relu),
-        neighbours={"content: a bias moved": _shifted(compile_relu, 1 / 64)},
+        corrupted=_perturb_target(compile_relu),
+        neighbours={"content: a bias moved": _perturb_target(compile_relu, 1 / 64)},
     ),
     Claim(
         "B.4",
@@ -559,8 +564,8 @@ CLAIMS: tuple[Claim[Any], ...] = (
         "Transformers represent continuous piecewise linear functions.",
         content=compile_cpwl,
         check=_check_piecewise_linear,
-        corrupted=_shifted(compile_cpwl),
-        neighbours={"content: the values moved": _shifted(compile_cpwl, 1 / 64)},
+        corrupted=_perturb_target(compile_cpwl),
+        neighbours={"content: the values moved": _perturb_target(compile_cpwl, 1 / 64)},
     ),
     Claim(
         "B.5",
@@ -589,9 +594,9 @@ CLAIMS: tuple[Claim[Any], ...] = (
         "Abstract, last sentence",
         "remark",
         "Feed-forward layers are affine maps of each token.",
-        content=TokenMaps(lambda left, right: 0.5 * (left + right), in_general=True),
+        content=MidpointClaim(lambda left, right: 0.5 * (left + right), in_general=True),
         check=_check_feed_forward,
-        corrupted=TokenMaps(np.maximum, in_general=True),
-        repaired=TokenMaps(lambda left, right: 0.5 * (left + right), in_general=False),
+        corrupted=MidpointClaim(np.maximum, in_general=True),
+        repaired=MidpointClaim(lambda left, right: 0.5 * (left + right), in_general=False),
     ),
 )

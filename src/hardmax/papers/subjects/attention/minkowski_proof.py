@@ -14,7 +14,7 @@ from hardmax.geometry.minkowski import minkowski_vertices
 from hardmax.geometry.refinement import common_refinement
 from hardmax.papers.claims import Claim, Finding, Trial, equal_trial, upper_trial
 from hardmax.papers.subjects.counting.growth import polynomial_degree
-from hardmax.papers.subjects.counting.polytope_sums import most_vertices
+from hardmax.papers.subjects.counting.polytope_sums import max_vertices
 from hardmax.papers.subjects.instances import integer_keys
 from hardmax.typing import FloatArray
 
@@ -64,7 +64,7 @@ def _check_cited_bound(bound: Callable[[int, int, int], int]) -> Finding:
     trials = []
     for n_keys, n_heads, dim in _SETTINGS:
         where = f"N = {n_keys}, H = {n_heads}, d = {dim}"
-        most = most_vertices(n_keys, n_heads, dim)
+        most = max_vertices(n_keys, n_heads, dim)
         trials.append(upper_trial(where, most, bound(n_keys, n_heads, dim), extremal=True))
     formula = [
         (cells_bias_free(n, h, d), bound(n, h, d))
@@ -108,7 +108,7 @@ def _check_attribution(source: Callable[[int, int, int], int] | None) -> Finding
 def _check_few_heads(bound: Callable[[int, int], int]) -> Finding:
     trials = []
     for n_keys, n_heads, dim in ((6, 1, 2), (6, 2, 3), (4, 3, 4), (3, 4, 5), (6, 3, 3)):
-        most = most_vertices(n_keys, n_heads, dim)
+        most = max_vertices(n_keys, n_heads, dim)
         where = f"N = {n_keys}, H = {n_heads}, d = {dim}"
         claimed, extremal = bound(n_keys, n_heads), n_heads < dim
         trials.append(upper_trial(where, most, claimed, extremal=extremal))
@@ -124,7 +124,7 @@ def _check_order_before_mcmullen(bound: Callable[[int, int, int], int]) -> Findi
     trials = []
     for n_heads, dim in ((3, 2), (4, 3), (5, 4)):
         keys = range(3, dim + 5)
-        counts = [most_vertices(n, n_heads, dim) for n in keys]
+        counts = [max_vertices(n, n_heads, dim) for n in keys]
         true = polynomial_degree(counts)
         claimed = polynomial_degree([bound(n, n_heads, dim) for n in keys])
         where = f"growth in N for H = {n_heads}, d = {dim}"
@@ -148,7 +148,7 @@ def _check_order_before_mcmullen(bound: Callable[[int, int, int], int]) -> Findi
 def _check_generators(generators: Callable[[int, int], int]) -> Finding:
     trials = []
     for n_keys, n_heads, dim in ((6, 2, 3), (5, 3, 4), (6, 3, 3), (8, 4, 3)):
-        most = most_vertices(n_keys, n_heads, dim)
+        most = max_vertices(n_keys, n_heads, dim)
         where = f"N = {n_keys}, H = {n_heads}, d = {dim}: vertices, each one of the generators"
         claimed = generators(n_keys, n_heads)
         trials.append(upper_trial(where, most, claimed, extremal=n_heads < dim))

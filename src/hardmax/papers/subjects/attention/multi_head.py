@@ -17,11 +17,11 @@ from hardmax.geometry.minkowski import minkowski_vertices
 from hardmax.papers.claims import Claim, Finding, Trial, equal_trial, upper_trial
 from hardmax.papers.subjects.counting.growth import polynomial_degree
 from hardmax.papers.subjects.counting.polytope_sums import (
-    climbed_vertices,
-    in_general_position,
+    are_in_general_position,
+    climb_to_vertices,
     independent_heads,
+    max_vertices,
     maximum_of_sizes,
-    most_vertices,
     n_vertices,
     overlay_identity,
     tilted_parabolas,
@@ -63,7 +63,7 @@ def _check_standard_regime(bound: Bound) -> Finding:
     trials = [
         upper_trial(
             f"N = {n}, H = {h}, d = {d}: extremal parabolas",
-            most_vertices(n, h, d),
+            max_vertices(n, h, d),
             bound(n, h, d),
             extremal=True,
         )
@@ -79,7 +79,7 @@ def _check_standard_regime(bound: Bound) -> Finding:
         for n, h, d in _STANDARD
     ]
     where = "N = 3, H = d = 3: the most found by moving keys one at a time, 200 steps"
-    trials.append(upper_trial(where, climbed_vertices(3, 3, 3, 200), bound(3, 3, 3)))
+    trials.append(upper_trial(where, climb_to_vertices(3, 3, 3, 200), bound(3, 3, 3)))
     pairs = ", ".join(f"{t.numbers['true']} instead of {t.numbers['claimed']}" for t in at_d)
     return Finding(
         tuple(trials),
@@ -93,14 +93,14 @@ def _check_saturated_regime(bound: Bound) -> Finding:
     trials, notes = [], []
     for n_heads, dim in ((3, 2), (4, 3), (5, 4)):
         keys = range(3, dim + 5)
-        counts = [most_vertices(n, n_heads, dim) for n in keys]
+        counts = [max_vertices(n, n_heads, dim) for n in keys]
         true = polynomial_degree(counts)
         claimed = polynomial_degree([bound(n, n_heads, dim) for n in keys])
         notes.append(f"degree {true} in N for d = {dim} (claimed {claimed})")
         where = f"growth in N for H = {n_heads}, d = {dim}, N = 3 to {dim + 4}"
         trials.append(upper_trial(where, true, claimed, extremal=True, counts=counts))
     sizes = (8, 16, 32)
-    doubling = [most_vertices(n, 4, 3) for n in sizes]
+    doubling = [max_vertices(n, 4, 3) for n in sizes]
     claims = [bound(n, 4, 3) for n in sizes]
     # An order leaves the constant open: one that is too small shows in the degrees alone.
     if all(trial.holds for trial in trials):
@@ -134,7 +134,7 @@ def _check_general_position(predicted: Callable[[Sequence[FloatArray]], int]) ->
     trials, counts = [], []
     for seed in range(4):
         heads = [integer_keys(100 * seed + i, 6, 3, 999) for i in range(3)]
-        if in_general_position(heads):
+        if are_in_general_position(heads):
             counts.append(n_vertices(heads))
             where = f"random keys {seed}, N = 6, H = d = 3, in general position"
             trials.append(equal_trial(where, counts[-1], predicted(heads)))
@@ -249,12 +249,12 @@ def _figure_4(heads: Sequence[FloatArray]) -> "Figure":
 def _check_growth_with_heads(count: Bound) -> Finding:
     trials, notes = [], []
     for dim, heads in ((6, (1, 2, 3, 4)), (3, (2, 3, 4, 5, 6, 7))):
-        counts = [most_vertices(4, h, dim) for h in heads]
+        counts = [max_vertices(4, h, dim) for h in heads]
         notes.append(f"{', '.join(map(str, counts))} for d = {dim}, H = {heads[0]} to {heads[-1]}")
         for h, most in zip(heads, counts, strict=True):
             where = f"N = 4, d = {dim}: the most vertices with {h} heads"
             trials.append(equal_trial(where, most, count(4, h, dim), condition=h < dim))
-    degree = polynomial_degree([most_vertices(4, h, 3) for h in range(4, 10)])
+    degree = polynomial_degree([max_vertices(4, h, 3) for h in range(4, 10)])
     return Finding(
         tuple(trials),
         f"Largest number of vertices for N = 4: {'; '.join(notes)}. Another head multiplies the "

@@ -11,7 +11,7 @@ from hardmax.exact.dyadic import rationals
 from hardmax.geometry.extreme_points import extreme_points
 from hardmax.geometry.polytopes import Polytope
 from hardmax.papers.claims import Claim, Finding, Trial, equal_trial
-from hardmax.papers.subjects.enclosures import ball, precisely, softmax
+from hardmax.papers.subjects.enclosures import ball, softmax, working_precision
 from hardmax.papers.subjects.instances import integer_keys
 from hardmax.tropical.diagrams.power_diagrams import PowerDiagram
 from hardmax.typing import FloatArray
@@ -43,14 +43,14 @@ def _shifted_midpoint(c_j: Vector, c_l: Vector, w_j: Fraction, w_l: Fraction) ->
 
 
 @dataclass(frozen=True)
-class Walls:
+class WallClaim:
     """Where the wall of two sites crosses the line through them, and whether sites have weights."""
 
     crossing: WallPoint
     weighted: bool
 
 
-def _check_walls(content: Walls) -> Finding:
+def _check_walls(content: WallClaim) -> Finding:
     sites = integer_keys(11, 6, 2, 20)
     weights = integer_keys(12, 6, 1, 60)[:, 0] if content.weighted else np.zeros(6)
     diagram = PowerDiagram(sites, weights)
@@ -130,7 +130,7 @@ def _check_equivalence(weight: Callable[[Vector, Fraction], Fraction], biased: b
     )
 
 
-def _one_hot(scores: list[int]) -> list[Fraction]:
+def _one_hot_winner(scores: list[int]) -> list[Fraction]:
     return [Fraction(int(j == scores.index(max(scores)))) for j in range(len(scores))]
 
 
@@ -145,7 +145,7 @@ def _check_one_hot(claimed: Callable[[list[int]], list[Fraction]]) -> Finding:
         ("equal keys", [[2, 0], [2, 0], [0, 1]]),
     ):
         scores = [3 * a + b for a, b in keys]  # the query (3, 1), inside a cell
-        with precisely():
+        with working_precision():
             weights = softmax(scores, Fraction(1, 50))
             error = ball(0)
             for weight, limit in zip(weights, claimed(scores), strict=True):
@@ -171,14 +171,14 @@ def _closed_cell(keys: FloatArray, j: int) -> Polytope:
 
 
 @dataclass(frozen=True)
-class Emptiness:
+class EmptinessClaim:
     """The cells claimed to be empty: the closed ones of the theorem, or their interiors."""
 
     closed: Callable[[FloatArray], list[bool]]
     interior: Callable[[FloatArray], list[bool]]
 
 
-def _check_emptiness(content: Emptiness) -> Finding:
+def _check_emptiness(content: EmptinessClaim) -> Finding:
     trials = []
     for name, keys in (("a key inside the hull", _KEYS), ("6 keys", integer_keys(5, 6, 2, 3))):
         cells = [_closed_cell(keys, j) for j in range(len(keys))]
@@ -199,7 +199,7 @@ def _check_emptiness(content: Emptiness) -> Finding:
     )
 
 
-def _no_cell(keys: FloatArray) -> list[bool]:
+def _claim_never_empty(keys: FloatArray) -> list[bool]:
     return [False] * len(keys)
 
 
@@ -207,7 +207,7 @@ def _not_extreme(keys: FloatArray) -> list[bool]:
     return [bool(x) for x in ~extreme_points(keys)]
 
 
-def _without_cell(keys: FloatArray) -> list[bool]:
+def _have_no_cell(keys: FloatArray) -> list[bool]:
     return [not a for a in PowerDiagram.from_keys(keys).active]
 
 
@@ -216,7 +216,7 @@ def _smallest_norms(keys: FloatArray, n_gone: int) -> set[int]:
     return set(np.argsort(norms, kind="stable")[:n_gone].tolist())
 
 
-def _inside_the_hull(keys: FloatArray, n_gone: int) -> set[int]:
+def _find_nonvertices(keys: FloatArray, n_gone: int) -> set[int]:
     return set(np.flatnonzero(~extreme_points(keys)).tolist())
 
 
@@ -244,16 +244,16 @@ def _check_vanishing(predicted: Callable[[FloatArray, int], set[int]]) -> Findin
 
 def _draw_vanishing() -> "Figure":
     from hardmax.plotting.drawing import plot
-    from hardmax.plotting.style import side_by_side
+    from hardmax.plotting.style import create_row
 
     figure: Figure
-    figure, axes = side_by_side(1)
+    figure, axes = create_row(1)
     plot(PowerDiagram.from_keys(_KEYS), axes[0])
     axes[0].set_title("the smallest key keeps its cell, a larger one has none")
     return figure
 
 
-def _polarised(x: Vector, y: Vector) -> Fraction:
+def _dot_by_polarisation(x: Vector, y: Vector) -> Fraction:
     gap = [a - b for a, b in zip(x, y, strict=True)]
     return (_dot(x, x) + _dot(y, y) - _dot(gap, gap)) / 2
 
@@ -282,9 +282,9 @@ CLAIMS: tuple[Claim[Any], ...] = (
             "The Voronoi diagram of N distinct sites has N cells, bounded by perpendicular "
             "bisectors."
         ),
-        content=Walls(_midpoint, weighted=False),
+        content=WallClaim(_midpoint, weighted=False),
         check=_check_walls,
-        corrupted=Walls(lambda c_j, c_l, w_j, w_l: c_j, weighted=False),
+        corrupted=WallClaim(lambda c_j, c_l, w_j, w_l: c_j, weighted=False),
     ),
     Claim(
         id="IV.2a",
@@ -295,9 +295,9 @@ CLAIMS: tuple[Claim[Any], ...] = (
             "In the power diagram of weighted sites, the walls are shifted orthogonally from the "
             "midplanes, in proportion to the difference of the weights."
         ),
-        content=Walls(_shifted_midpoint, weighted=True),
+        content=WallClaim(_shifted_midpoint, weighted=True),
         check=_check_walls,
-        corrupted=Walls(_midpoint, weighted=True),
+        corrupted=WallClaim(_midpoint, weighted=True),
         unmoved={"content.weighted": "with weights 0 the shifted wall is the midplane of IV.1"},
     ),
     Claim(
@@ -331,7 +331,7 @@ CLAIMS: tuple[Claim[Any], ...] = (
         where="Theorem IV.3, section IV",
         kind="theorem",
         statement="Inside a cell, attention tends to the one-hot indicator of its key.",
-        content=_one_hot,
+        content=_one_hot_winner,
         check=_check_one_hot,
         corrupted=lambda scores: [Fraction(1, len(scores))] * len(scores),
         repaired=_uniform_on_winners,
@@ -342,10 +342,10 @@ CLAIMS: tuple[Claim[Any], ...] = (
         where="Theorem IV.3, section IV",
         kind="theorem",
         statement="The cells C_j of attention may be empty, namely for keys that never win alone.",
-        content=Emptiness(_without_cell, _without_cell),
+        content=EmptinessClaim(_have_no_cell, _have_no_cell),
         check=_check_emptiness,
-        corrupted=Emptiness(_no_cell, _no_cell),
-        repaired=Emptiness(_no_cell, _not_extreme),
+        corrupted=EmptinessClaim(_claim_never_empty, _claim_never_empty),
+        repaired=EmptinessClaim(_claim_never_empty, _not_extreme),
         unmoved={"content.closed": "of closed cells the claim fails, and is conditional, anyway"},
     ),
     Claim(
@@ -375,7 +375,7 @@ CLAIMS: tuple[Claim[Any], ...] = (
         ),
         content=_smallest_norms,
         check=_check_vanishing,
-        repaired=_inside_the_hull,
+        repaired=_find_nonvertices,
     ),
     Claim(
         id="AppB",
@@ -386,8 +386,8 @@ CLAIMS: tuple[Claim[Any], ...] = (
             "By the polarisation identity, comparing dot products is the same as comparing power "
             "distances."
         ),
-        content=_polarised,
+        content=_dot_by_polarisation,
         check=_check_polarisation,
-        corrupted=lambda x, y: 2 * _polarised(x, y),
+        corrupted=lambda x, y: 2 * _dot_by_polarisation(x, y),
     ),
 )

@@ -7,22 +7,22 @@ from typing import Any
 import numpy as np
 
 from hardmax.papers.claims import Claim, Finding, Trial
-from hardmax.papers.subjects.enclosures import ball, log_sum_exp, precisely
+from hardmax.papers.subjects.enclosures import ball, log_sum_exp, working_precision
 from hardmax.papers.subjects.instances import integer_keys
 from hardmax.tropical.matrices.semiring import maxplus
 
 
-def _deformed(a: Fraction, b: Fraction, tau: Fraction) -> Any:
+def _deformed_sum(a: Fraction, b: Fraction, tau: Fraction) -> Any:
     return ball(tau) * ((ball(a) / ball(tau)).exp() + (ball(b) / ball(tau)).exp()).log()
 
 
 _TAUS = (Fraction(1), Fraction(1, 16), Fraction(1, 256), Fraction(1, 10**6))
 
 
-def _check_deformed(claimed: Callable[[Fraction, Fraction, Fraction], Any]) -> Finding:
+def _check_deformed_sum(claimed: Callable[[Fraction, Fraction, Fraction], Any]) -> Finding:
     """Compare the sum with its definition, e^(sum/tau) = e^(a/tau) + e^(b/tau), and the maximum."""
     trials = []
-    with precisely(1024):  # e^-500 must stay visible beside 1
+    with working_precision(1024):  # e^-500 must stay visible beside 1
         for tau in (Fraction(1), Fraction(1, 10), Fraction(1, 100)):
             pairs = ((0, 0), (1, 0), (-3, 2), (5, 4))
             sums = [claimed(Fraction(a), Fraction(b), tau) for a, b in pairs]
@@ -60,7 +60,7 @@ def _check_matrix_product(entry: Callable[[list[int], list[int], Fraction], Any]
     left[0], right[:, 0] = 0.0, 0.0  # four equal summands: the error is tau log 4 there
     tropical = maxplus.matmul(left, right)
     trials = []
-    with precisely(512):
+    with working_precision(512):
         for tau in _TAUS:
             largest, exact = ball(0), True
             for i, j in np.ndindex(3, 3):
@@ -96,9 +96,9 @@ CLAIMS: tuple[Claim[Any], ...] = (
         where="Definition III.9, section III-C",
         kind="definition",
         statement="a (+)_tau b = tau log(e^(a/tau) + e^(b/tau)) tends to max(a, b) as tau -> 0.",
-        content=_deformed,
-        check=_check_deformed,
-        corrupted=lambda a, b, tau: _deformed(a, b, 1 / tau),
+        content=_deformed_sum,
+        check=_check_deformed_sum,
+        corrupted=lambda a, b, tau: _deformed_sum(a, b, 1 / tau),
     ),
     Claim(
         id="III.9b",

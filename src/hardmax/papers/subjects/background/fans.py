@@ -47,7 +47,7 @@ def _are_cones(diagram: PowerDiagram) -> bool:
     )
 
 
-def _equal_where_active(exponents: FloatArray, coefficients: Sequence[float]) -> bool:
+def _are_equal_where_active(exponents: FloatArray, coefficients: Sequence[float]) -> bool:
     active = PowerDiagram.from_keys(exponents, coefficients).active
     return len({c for c, wins in zip(coefficients, active, strict=True) if wins}) == 1
 
@@ -62,7 +62,7 @@ def _check_cones(cones: Callable[[FloatArray, Sequence[float]], bool]) -> Findin
                 name,
                 _are_cones(diagram),
                 cones(exponents, coefficients),
-                condition=_equal_where_active(exponents, coefficients),
+                condition=_are_equal_where_active(exponents, coefficients),
                 bounded_cells=bounded,
                 is_fan=diagram.is_fan,
             )
@@ -76,7 +76,7 @@ def _check_cones(cones: Callable[[FloatArray, Sequence[float]], bool]) -> Findin
     )
 
 
-def _extreme(exponents: FloatArray, coefficients: Sequence[float]) -> list[bool]:
+def _are_extreme(exponents: FloatArray, coefficients: Sequence[float]) -> list[bool]:
     """Whether a term is a vertex of the upper hull of the lifted points, and has no duplicate."""
     lifted = np.column_stack([exponents, coefficients])
     deep = np.column_stack([exponents, np.full(len(exponents), min(coefficients) - 100.0)])
@@ -89,7 +89,7 @@ def _extreme(exponents: FloatArray, coefficients: Sequence[float]) -> list[bool]
 def _check_full_cells(full: Callable[[FloatArray, Sequence[float]], list[bool]]) -> Finding:
     trials = []
     for name, (exponents, coefficients) in _POLYNOMIALS.items():
-        true = [_wins_alone(exponents, coefficients, j) for j in range(len(exponents))]
+        true = [_can_win_alone(exponents, coefficients, j) for j in range(len(exponents))]
         trials.append(equal_trial(name, true, full(exponents, coefficients), condition=all(true)))
     twice = trials[-1].numbers["true"]
     return Finding(
@@ -102,7 +102,7 @@ def _check_full_cells(full: Callable[[FloatArray, Sequence[float]], list[bool]])
     )
 
 
-def _wins_alone(exponents: FloatArray, coefficients: Sequence[float], j: int) -> bool:
+def _can_win_alone(exponents: FloatArray, coefficients: Sequence[float], j: int) -> bool:
     """Whether term j exceeds all others on an open set, decided by elimination in integers."""
     rows = np.column_stack([exponents, coefficients])
     exact = scaled_integers(np.delete(rows[j] - rows, j, axis=0)).integers
@@ -110,7 +110,7 @@ def _wins_alone(exponents: FloatArray, coefficients: Sequence[float], j: int) ->
     return bool(decide_open_cone(np.vstack([exact, height])).is_open)
 
 
-def _meeting_cones(first: FloatArray, second: FloatArray) -> Pairs:
+def _find_meeting_cones(first: FloatArray, second: FloatArray) -> Pairs:
     """Return the pairs of cones of two fans that meet in a set with nonempty interior."""
 
     def rows(keys: FloatArray, j: int) -> Any:
@@ -137,7 +137,7 @@ def _check_refinement(claimed: Callable[[FloatArray, FloatArray], Pairs]) -> Fin
         counts.append((n * n, len(cells)))
         trials.append(
             equal_trial(
-                f"{n} + {n} keys in R^{dim}", _listed(cells), _listed(claimed(first, second))
+                f"{n} + {n} keys in R^{dim}", _to_lists(cells), _to_lists(claimed(first, second))
             )
         )
     return Finding(
@@ -149,7 +149,7 @@ def _check_refinement(claimed: Callable[[FloatArray, FloatArray], Pairs]) -> Fin
     )
 
 
-def _listed(pairs: Pairs) -> list[list[int]]:
+def _to_lists(pairs: Pairs) -> list[list[int]]:
     return [list(pair) for pair in sorted(pairs)]
 
 
@@ -165,7 +165,7 @@ CLAIMS: tuple[Claim[Any], ...] = (
         content=lambda exponents, coefficients: True,
         check=_check_cones,
         corrupted=lambda exponents, coefficients: False,
-        repaired=_equal_where_active,
+        repaired=_are_equal_where_active,
     ),
     Claim(
         id="III.7b",
@@ -179,7 +179,7 @@ CLAIMS: tuple[Claim[Any], ...] = (
         content=lambda exponents, coefficients: [True] * len(exponents),
         check=_check_full_cells,
         corrupted=lambda exponents, coefficients: [False] * len(exponents),
-        repaired=_extreme,
+        repaired=_are_extreme,
     ),
     Claim(
         id="III.8",
@@ -190,7 +190,7 @@ CLAIMS: tuple[Claim[Any], ...] = (
             "The common refinement of two fans consists of the intersections of their cones, and "
             "equals the superimposition of the two partitions."
         ),
-        content=_meeting_cones,
+        content=_find_meeting_cones,
         check=_check_refinement,
         corrupted=_all_pairs,
     ),

@@ -13,7 +13,7 @@ from hardmax.typing import FloatArray
 Distinct = Callable[[FloatArray, FloatArray], bool]
 
 
-def _have_an_effect(keys: FloatArray, values: FloatArray) -> bool:
+def _has_effect(keys: FloatArray, values: FloatArray) -> bool:
     """Tell whether a value is positive, or the value of a vertex of the keys' hull is not 0."""
     return bool((values > 0).any() or (values[PowerDiagram.from_keys(keys).active] != 0).any())
 
@@ -32,7 +32,7 @@ def _check_distinct(claimed: Distinct) -> Finding:
         lifted = np.array(values, np.float64)
         numerator = TropicalPolynomial(keys, lifted)
         differ = not numerator.equals(TropicalPolynomial(keys, np.zeros(len(keys))))
-        effect = _have_an_effect(keys, lifted)
+        effect = _has_effect(keys, lifted)
         trials.append(equal_trial(name, differ, claimed(keys, lifted), condition=effect))
     same = [t.instance for t in trials if not t.numbers["true"]]
     return Finding(
@@ -57,6 +57,6 @@ CLAIMS: tuple[Claim[Any], ...] = (
         content=lambda keys, values: True,
         check=_check_distinct,
         corrupted=lambda keys, values: bool((values != 0).all()),
-        repaired=_have_an_effect,
+        repaired=_has_effect,
     ),
 )

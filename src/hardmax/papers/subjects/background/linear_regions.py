@@ -18,8 +18,8 @@ from hardmax.models.networks import ReluNetwork
 from hardmax.papers.claims import Claim, Finding, Trial, equal_trial
 from hardmax.papers.subjects.instances import (
     absolute_value,
+    attention_only,
     largest_jump,
-    only_attention,
     positive_minimum,
     sign_head,
 )
@@ -42,7 +42,7 @@ def _check_definition(content: RegionDefinition) -> Finding:
     trials = []
     for name, model in (
         ("a ReLU network on a line", absolute_value()),
-        ("a hard attention head with keys and values -1, 1", only_attention([sign_head()])),
+        ("a hard attention head with keys and values -1, 1", attention_only([sign_head()])),
     ):
         jump = largest_jump(model)
         covered = jump == 0 or not content.map_is_continuous
@@ -152,10 +152,10 @@ def _check_most_regions(claimed: int) -> Finding:
 
 def _draw_best_network() -> "Figure":
     from hardmax.plotting.drawing import plot
-    from hardmax.plotting.style import side_by_side
+    from hardmax.plotting.style import create_row
 
     figure: Figure
-    figure, axes = side_by_side(1)
+    figure, axes = create_row(1)
     part = enumerate_regions(extremal_relu_network(2, 3, 3), WholeSpace(2))
     plot(part, axes[0])
     axes[0].set_title(f"shape (2; 3, 3): {part.n_regions} regions")

@@ -88,10 +88,10 @@ def _random_block(rng: np.random.Generator) -> Block:
 
 def _draw_depth() -> "Figure":
     from hardmax.plotting.drawing import plot
-    from hardmax.plotting.style import side_by_side
+    from hardmax.plotting.style import create_row
 
     figure: Figure
-    figure, axes = side_by_side(2)
+    figure, axes = create_row(2)
     for ax, (n_keys, depth) in zip(axes, ((4, 1), (2, 2)), strict=True):
         part = enumerate_regions(shattering_transformer(n_keys, 2, depth, 4), UNIT_SQUARE)
         plot(part, ax)
@@ -116,7 +116,7 @@ def _all_pairs(n: int, heads: int, dim: int, bias: Bias) -> int:
     return naive_hyperplanes(n, heads, dim, bias=bias)
 
 
-def _needs_losers(n: int, heads: int, dim: int, bias: Bias) -> bool:
+def _has_ghost_walls(n: int, heads: int, dim: int, bias: Bias) -> bool:
     """Whether, for all keys, some wall has points where neither of its two keys wins."""
     return n >= 3 and (dim >= 2 or bias != "none")
 
@@ -139,7 +139,7 @@ def _check_ghosts(content: GhostRegions) -> Finding:
             Trial(
                 f"N = {n}, H = {heads}, d = {dim}, bias: {bias}",
                 (count > most) == content.exceeds(n, heads, dim, bias),
-                _needs_losers(n, heads, dim, bias),
+                _has_ghost_walls(n, heads, dim, bias),
                 numbers={"naive": count, "largest_number_of_cells": most},
             )
         )
@@ -171,11 +171,11 @@ def _random_planes(n_planes: int, dim: int, bias: Bias) -> list[AffineForms]:
     ]
 
 
-def _norms(keys: FloatArray) -> Any:
+def _sorted_norms(keys: FloatArray) -> Any:
     return tuple(sorted((keys**2).sum(axis=1).tolist()))
 
 
-def _hull(keys: FloatArray) -> Any:
+def _hull_vertices(keys: FloatArray) -> Any:
     return tuple(sorted(map(tuple, keys[PowerDiagram.from_keys(keys).active].tolist())))
 
 
@@ -185,7 +185,7 @@ def _partition(keys: FloatArray) -> list[int]:
     return [winners.index(winner) for winner in winners]
 
 
-def _check_determined(invariant: Callable[[FloatArray], Any]) -> Finding:
+def _check_invariant(invariant: Callable[[FloatArray], Any]) -> Finding:
     spread = np.array([[1.0, 0.0], [-2.0, 0.0], [0.0, 3.0]])
     line = np.array([[1.0, 0.0], [2.0, 0.0], [3.0, 0.0]])
     turned = np.array([[0.0, 1.0], [0.0, -2.0], [3.0, 0.0]])
@@ -212,12 +212,12 @@ def _check_determined(invariant: Callable[[FloatArray], Any]) -> Finding:
     )
 
 
-def _whole_map(network: ReluNetwork) -> TropicalRationalMap:
+def _full_rational_map(network: ReluNetwork) -> TropicalRationalMap:
     return relu_network_map(list(network.weights), list(network.biases or ()))
 
 
 def _numerator_only(network: ReluNetwork) -> TropicalRationalMap:
-    whole = _whole_map(network)
+    whole = _full_rational_map(network)
     return TropicalRationalMap(whole.numerators, TropicalPolynomial.constant(0.0, whole.dim_in))
 
 
@@ -314,7 +314,7 @@ CLAIMS: tuple[Claim[Any], ...] = (
             lambda n, heads, dim, bias: attention_cells(n, heads, dim, bias=bias),
             lambda n, heads, dim, bias: True,
         ),
-        repaired=GhostRegions(_all_pairs, _needs_losers),
+        repaired=GhostRegions(_all_pairs, _has_ghost_walls),
     ),
     Claim(
         id="I.2",
@@ -325,10 +325,12 @@ CLAIMS: tuple[Claim[Any], ...] = (
             "The cells of attention are intrinsically determined by the squared norms of the keys "
             "(as worded: by the norms alone)."
         ),
-        content=_norms,
-        check=_check_determined,
-        repaired=_hull,
-        neighbours={"repaired: how many vertices there are": lambda keys: len(_hull(keys))},
+        content=_sorted_norms,
+        check=_check_invariant,
+        repaired=_hull_vertices,
+        neighbours={
+            "repaired: how many vertices there are": lambda keys: len(_hull_vertices(keys))
+        },
         unmoved={
             "repaired[": "invariants are compared with each other, so moving all alike is idle"
         },
@@ -366,10 +368,10 @@ CLAIMS: tuple[Claim[Any], ...] = (
             "Feed-forward networks with ReLU are tropical rational maps (the polynomials of which "
             "have integer exponents, by Definition III.5)."
         ),
-        content=RationalForm(_whole_map, _is_integral),
+        content=RationalForm(_full_rational_map, _is_integral),
         check=_check_relu_networks,
         corrupted=RationalForm(_numerator_only, _is_integral),
-        repaired=RationalForm(_whole_map, lambda exponent: True),
+        repaired=RationalForm(_full_rational_map, lambda exponent: True),
         neighbours={
             "content: the numerator alone": RationalForm(_numerator_only, _is_integral),
             "repaired: the numerator alone": RationalForm(_numerator_only, lambda exponent: True),

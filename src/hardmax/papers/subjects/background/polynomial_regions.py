@@ -51,7 +51,7 @@ def _pairs() -> list[tuple[str, list[TropicalPolynomial]]]:
     ]
 
 
-def _determine(known: frozenset[str]) -> dict[str, bool]:
+def _find_determined_pairs(known: frozenset[str]) -> dict[str, bool]:
     """Tell for each pair whether polynomials that agree in the known data have the same walls."""
     return {
         name: any(DATA[word](p) != DATA[word](q) for word in known) or _walls(p) == _walls(q)
@@ -63,11 +63,11 @@ def _check_determined_by(known: frozenset[str]) -> Finding:
     walls = {name: [list(map(str, _walls(p))) for p in pair] for name, pair in _pairs()}
     trials = [
         Trial(name, right, numbers={"walls": walls[name], "known": sorted(known)})
-        for name, right in _determine(known).items()
+        for name, right in _find_determined_pairs(known).items()
     ]
     for word in sorted(known):
         # A list with something superfluous is not what determines the regions.
-        spared = all(_determine(known - {word}).values())
+        spared = all(_find_determined_pairs(known - {word}).values())
         trials.append(Trial(f"without the {word}", not spared))
     first_walls, second_walls = (", ".join(w) for w in trials[0].numbers["walls"])
     return Finding(

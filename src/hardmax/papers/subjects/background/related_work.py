@@ -10,7 +10,7 @@ OWN_NUMBER = 2604.14727
 
 
 @dataclass(frozen=True)
-class Work:
+class CitedWork:
     """A work on the expressivity of transformers, with the relevant sentence of its abstract.
 
     Attributes:
@@ -34,7 +34,7 @@ class Work:
         return self.counts_regions and "tight" in self.abstract
 
 
-GU_YANG_ZHOU = Work(
+GU_YANG_ZHOU = CitedWork(
     "GYZ26",
     2603.03084,
     "quantitatively characterize their expressivity via the number of linear regions, which grows "
@@ -43,7 +43,7 @@ GU_YANG_ZHOU = Work(
 """Reference [16] of [SL26], cited in the paragraph before the sentence that is checked."""
 
 
-def _check_nobody_counts(counting: frozenset[str]) -> Finding:
+def _check_prior_counts(counting: frozenset[str]) -> Finding:
     work = GU_YANG_ZHOU
     trials = (
         equal_trial(
@@ -110,7 +110,7 @@ CLAIMS: tuple[Claim[Any], ...] = (
         statement="Existing analyses of the expressivity of transformers do not count the linear "
         "regions they induce.",
         content=frozenset(),
-        check=_check_nobody_counts,
+        check=_check_prior_counts,
         repaired=frozenset({"GYZ26"}),
     ),
 )

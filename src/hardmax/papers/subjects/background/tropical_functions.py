@@ -47,7 +47,7 @@ def _check_semiring(claimed: SemiringLaws) -> Finding:
     rng = np.random.default_rng(0)
     left, right = rng.integers(-9, 10, size=(2, 3, 3)).astype(np.float64)
     product = [
-        [_fold(add, [mul(left[i, k], right[k, j]) for k in range(3)]) for j in range(3)]
+        [_reduce(add, [mul(left[i, k], right[k, j]) for k in range(3)]) for j in range(3)]
         for i in range(3)
     ]
     same = bool(np.array_equal(product, maxplus.matmul(left, right)))
@@ -59,7 +59,7 @@ def _check_semiring(claimed: SemiringLaws) -> Finding:
     )
 
 
-def _fold(op: Callable[[float, float], float], values: list[float]) -> float:
+def _reduce(op: Callable[[float, float], float], values: list[float]) -> float:
     total = values[0]
     for value in values[1:]:
         total = op(total, value)
@@ -109,7 +109,7 @@ def _terms(polynomial: TropicalPolynomial) -> Any:
     return tuple(sorted(map(tuple, np.c_[pruned.slopes, pruned.offsets].tolist())))
 
 
-def _check_characterised(invariant: Callable[[TropicalPolynomial], Any]) -> Finding:
+def _check_newton_invariant(invariant: Callable[[TropicalPolynomial], Any]) -> Finding:
     slopes = np.array([[0.0], [1.0], [2.0]])
     polynomials = [
         TropicalPolynomial(slopes, np.array([0.0, c, 0.0])) for c in (1.0, -1.0, -5.0, 2.0)
@@ -198,7 +198,7 @@ def _shares_denominator(channels: Channels) -> bool:
     return all(q.equals(channels[0][1]) for _, q in channels)
 
 
-def _check_structured(belongs: Callable[[Channels], bool]) -> Finding:
+def _check_two_representations(belongs: Callable[[Channels], bool]) -> Finding:
     """Apply the definition to one map written in two ways: a property of maps has one answer."""
     head = LogLiftedHead(integer_keys(6, 4, 2, 5), integer_keys(7, 4, 3, 5)).rational_map
     attention = [(numerator, head.denominator) for numerator in head.numerators]
@@ -277,7 +277,7 @@ CLAIMS: tuple[Claim[Any], ...] = (
             "polytope."
         ),
         content=_newton_polytope,
-        check=_check_characterised,
+        check=_check_newton_invariant,
         repaired=_terms,
         neighbours={
             "repaired: exponents of the active terms alone": lambda p: tuple(
@@ -323,7 +323,7 @@ CLAIMS: tuple[Claim[Any], ...] = (
             "denominator; attention is such a map (text after Remark III.12)."
         ),
         content=_shares_denominator,
-        check=_check_structured,
+        check=_check_two_representations,
         corrupted=lambda channels: all(p.equals(channels[0][0]) for p, _ in channels),
         repaired=lambda channels: True,
     ),

@@ -71,7 +71,7 @@ def true_exponent(setting: Setting) -> int:
     )
 
 
-def _one_layer(setting: Setting, n_keys: int) -> int:
+def _count_one_layer(setting: Setting, n_keys: int) -> int:
     """Count the routing cells of extremal heads, exactly."""
     n_heads, dim = setting.n_heads, setting.dim
     if setting.head_dim > 1:
@@ -83,7 +83,7 @@ def _one_layer(setting: Setting, n_keys: int) -> int:
 
 
 @cache
-def _built(setting: Setting, n_keys: int) -> int:
+def _count_constructed(setting: Setting, n_keys: int) -> int:
     """Count the regions of a transformer that is constructed."""
     n_heads, dim, depth = setting.n_heads, setting.dim, setting.depth
     if not setting.memory_stays:
@@ -98,7 +98,7 @@ def _built(setting: Setting, n_keys: int) -> int:
 
 def _layer_trials(setting: Setting, exponent: Exponent, condition: bool) -> list[Trial]:
     keys = range(2, 3 + setting.dim + 2)
-    counts = [_one_layer(setting, n) for n in keys]
+    counts = [_count_one_layer(setting, n) for n in keys]
     sizes = (setting.n_heads, setting.dim)
     most = [attention_cells(n, *sizes, bias=setting.bias, head_dim=setting.head_dim) for n in keys]
     degree = polynomial_degree(counts)
@@ -118,14 +118,14 @@ def check_without_bias(exponent: Exponent, saturated: bool) -> Finding:
         for trial in _layer_trials(setting, exponent, True)
     ]
     deep, keys = Setting(2, 2, 2), range(2, 7)
-    below = polynomial_degree([_built(deep, n) for n in keys])
+    below = polynomial_degree([_count_constructed(deep, n) for n in keys])
     above = polynomial_degree([transformer_upper(n, 2, 2, 2, 2, bias="none") for n in keys])
     assert below == above  # built on a slice, and no model has more: so this is the exponent
     trials.append(equal_trial(str(deep), below, exponent(deep)))
     return Finding(
         tuple(trials),
-        f"Exponents of N without bias, computed from exact counts: {_listed(trials)}. All walls "
-        "pass through the origin, which costs one power of N in every layer.",
+        f"Exponents of N without bias, computed from exact counts: {_format_exponents(trials)}. "
+        "All walls pass through the origin, which costs one power of N in every layer.",
         "L min(H, d - 1) in the model of the paper, which has no query bias.",
     )
 
@@ -138,7 +138,7 @@ def check_with_bias(exponent: Exponent, saturated: bool) -> Finding:
             trials += _layer_trials(Setting(h, d, 1, "query"), exponent, h >= d)
     for h, d, depth in ((1, 1, 1), (1, 1, 2), (2, 2, 1)):
         setting, keys = Setting(h, d, depth, "query"), range(2, 7)
-        counts = [_built(setting, n) for n in keys]
+        counts = [_count_constructed(setting, n) for n in keys]
         formula = [shattering_count(n, d, depth, 2 * d, h) for n in keys]
         degree = polynomial_degree(counts)
         name = f"{setting}, feed-forward parts included"
@@ -146,12 +146,13 @@ def check_with_bias(exponent: Exponent, saturated: bool) -> Finding:
         trials.append(equal_trial(f"{name}: the counts", counts, formula))
     trials += _layer_trials(Setting(1, 1, 1, "query", head_dim=1), exponent, False)
     moving = Setting(1, 1, 2, "query", memory_stays=False)
-    degree = polynomial_degree([_built(moving, n) for n in range(2, 7)])
+    degree = polynomial_degree([_count_constructed(moving, n) for n in range(2, 7)])
     trials.append(equal_trial(str(moving), degree, exponent(moving), condition=False))
     fewer = "" if saturated else ", H >= d"
     return Finding(
         tuple(trials),
-        f"Exponents of N with a query bias, computed from exact counts: {_listed(trials)}.",
+        "Exponents of N with a query bias, computed from exact counts: "
+        f"{_format_exponents(trials)}.",
         f"N^(dL) with a query bias, head size at least 2{fewer}, d_ff >= 2d and a fixed memory. "
         "In general the exponent is L min(H, d); it is 0 for heads of size 1, and at most the "
         "exponent of one layer if the context passes through the same blocks.",
@@ -173,13 +174,13 @@ def check_standard_size(exponent: Exponent) -> Finding:
     return Finding(
         tuple(trials),
         "Exponents of N with a query bias and the head size d/H of Example V.3: "
-        f"{_listed(trials)}. The H = d heads that Theorem V.7 requires then have size 1, and at "
-        "most two keys of such a head ever win.",
+        f"{_format_exponents(trials)}. The H = d heads that Theorem V.7 requires then have size "
+        "1, and at most two keys of such a head ever win.",
         "H L, which is at most d L / 2, for head size d/H >= 2; and 0 for H = d.",
     )
 
 
-def _listed(trials: list[Trial]) -> str:
+def _format_exponents(trials: list[Trial]) -> str:
     return "; ".join(
         f"{trial.numbers['true']} ({trial.instance})"
         for trial in trials

@@ -197,15 +197,15 @@ def _check_necessity(
 ) -> Finding:
     trials = []
     for name, single, double, n in (
-        ("V.7, N = 4, w = 1", _literal(1), _literal(2), 8),
-        ("heads alone, N = 4", _digits(1), _digits(2), 4),
+        ("V.7, N = 4, w = 1", _literal_transformer(1), _literal_transformer(2), 8),
+        ("heads alone, N = 4", _grid_transformer(1), _grid_transformer(2), 4),
     ):
         first, both = (enumerate_regions(model, unit_cube(1)) for model in (single, double))
         full = both.n_affine_maps == n**2 and first.n_affine_maps == n
         ends = [Fraction(0), *first.breakpoints, Fraction(1)]
         images, walls = [], {Fraction(0)}
         for low, high in pairwise(ends):
-            slope, offset = _affine(first.exact_map(_cell_at(first, (low + high) / 2)))
+            slope, offset = _slope_and_offset(first.exact_map(_cell_at(first, (low + high) / 2)))
             images.append(tuple(sorted((slope * low + offset, slope * high + offset))))
             walls |= {slope * w + offset for w in both.breakpoints if low < w < high}
         holds = condition(images, sorted(walls - {Fraction(0)}))
@@ -227,11 +227,11 @@ def _check_necessity(
     )
 
 
-def _literal(depth: int) -> Any:
+def _literal_transformer(depth: int) -> Any:
     return literal_shattering_transformer(4, 1, depth, 2)
 
 
-def _digits(depth: int) -> Any:
+def _grid_transformer(depth: int) -> Any:
     return attention_grid_transformer(4, 1, depth)
 
 
@@ -239,7 +239,7 @@ def _cell_at(part: Any, point: Fraction) -> int:
     return int(part.locate([[float(point)]])[0])
 
 
-def _affine(forms: Any) -> tuple[Fraction, Fraction]:
+def _slope_and_offset(forms: Any) -> tuple[Fraction, Fraction]:
     scale = Fraction(2) ** forms.exponent / forms.denominator
     slope, offset = (int(number) * scale for number in forms.rows[0])
     return slope, offset
@@ -256,7 +256,7 @@ def _three_pieces(depth: int) -> HardTransformer:
 def _check_alignment(allowed: Callable[[Fraction], bool]) -> Finding:
     trials = []
     for name, build, n in (
-        ("V.7, N = 4, w = 1: 8 pieces a block", _literal, 8),
+        ("V.7, N = 4, w = 1: 8 pieces a block", _literal_transformer, 8),
         ("N = 2, three pieces in each cell: 6 pieces a block", _three_pieces, 6),
     ):
         counts = [n_regions(build(depth), 1) for depth in (1, 2, 3)]
@@ -274,7 +274,7 @@ def _check_alignment(allowed: Callable[[Fraction], bool]) -> Finding:
     )
 
 
-def _check_shattered(pieces: Callable[[int, int], int]) -> Finding:
+def _check_shattering(pieces: Callable[[int, int], int]) -> Finding:
     trials = []
     for d, d_ff in ((1, 2), (2, 4), (2, 6)):
         # One routing cell, here the cube, and units whose hyperplanes all cross inside it.
@@ -461,7 +461,7 @@ CLAIMS: tuple[Claim[Any], ...] = (
         "remark",
         "In the construction, the feed-forward layer maximally shatters every routing cell.",
         content=lambda d_ff, dim: (2 * (d_ff // (2 * dim))) ** dim,
-        check=_check_shattered,
+        check=_check_shattering,
         repaired=zaslavsky,
     ),
     Claim(

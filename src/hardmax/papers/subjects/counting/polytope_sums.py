@@ -20,7 +20,7 @@ def n_vertices(heads: Sequence[FloatArray]) -> int:
 
 
 @cache
-def most_vertices(n_keys: int, n_heads: int, dim: int) -> int:
+def max_vertices(n_keys: int, n_heads: int, dim: int) -> int:
     """Count the vertices of the sum of extremal points; no heads of these sizes have more."""
     return n_vertices(extremal_points(n_keys, n_heads, dim))
 
@@ -57,7 +57,7 @@ def independent_heads(n_keys: int, n_heads: int, head_dim: int) -> list[FloatArr
     return list(sets)
 
 
-def climbed_vertices(n_keys: int, n_heads: int, dim: int, n_steps: int) -> int:
+def climb_to_vertices(n_keys: int, n_heads: int, dim: int, n_steps: int) -> int:
     """Return the most vertices found by moving one random key at a time, never downhill."""
     rng = np.random.default_rng(n_keys + 10 * n_heads + 100 * dim)
     heads = rng.normal(size=(n_heads, n_keys, dim))
@@ -87,7 +87,7 @@ def overlay_identity(heads: Sequence[FloatArray]) -> int:
     return 2 + double - (len(heads) - 2) * single
 
 
-def in_general_position(heads: Sequence[FloatArray]) -> bool:
+def are_in_general_position(heads: Sequence[FloatArray]) -> bool:
     """Decide for integer points in space whether every face of the sum is a sum in only one way.
 
     Equivalently: no four points of a head lie in a plane, no plane through three of them is

@@ -63,7 +63,7 @@ LayerBound = Callable[[int, int, int, int, int], int]
 """A bound on the number of cells as a function of N, H, d, d_ff and L."""
 
 
-def with_stated_vertices(n: int, h: int, d: int, d_ff: int, depth: int) -> int:
+def bound_from_stated_vertices(n: int, h: int, d: int, d_ff: int, depth: int) -> int:
     """Return (V R)^L with the vertices V of Theorem V.2 and R hyperplane cells."""
     return int((paper.theorem_v2(n, h, d) * zaslavsky(d_ff, d)) ** depth)
 
@@ -93,7 +93,7 @@ def circle_transformer(d_ff: int, depth: int) -> HardTransformer:
 
 
 @cache
-def _random_counts() -> list[tuple[tuple[int, int, int, int, int], int]]:
+def _count_random() -> list[tuple[tuple[int, int, int, int, int], int]]:
     counts = []
     for seed, shape in enumerate(
         ((4, 2, 2, 3, 2), (3, 2, 2, 4, 2), (5, 2, 2, 2, 1), (3, 2, 3, 2, 1), (4, 1, 1, 2, 3))
@@ -106,21 +106,21 @@ def _random_counts() -> list[tuple[tuple[int, int, int, int, int], int]]:
 
 
 @cache
-def _circle_count(d_ff: int, depth: int) -> int:
+def _count_circle(d_ff: int, depth: int) -> int:
     return int(enumerate_regions(circle_transformer(d_ff, depth), WholeSpace(2)).n_cells)
 
 
 def _check_product(bound: LayerBound) -> Finding:
     trials = [
-        upper_trial(f"random weights, {_shape(*shape)}", cells, bound(*shape))
-        for shape, cells in _random_counts()
+        upper_trial(f"random weights, {_format_shape(*shape)}", cells, bound(*shape))
+        for shape, cells in _count_random()
     ]
     for d_ff, depth in ((0, 1), (0, 2), (0, 3), (1, 1), (3, 1)):
-        where = f"six keys on a circle, {_shape(6, 1, 2, d_ff, depth)}"
+        where = f"six keys on a circle, {_format_shape(6, 1, 2, d_ff, depth)}"
         claimed = bound(6, 1, 2, d_ff, depth)
-        trials.append(upper_trial(where, _circle_count(d_ff, depth), claimed, extremal=True))
+        trials.append(upper_trial(where, _count_circle(d_ff, depth), claimed, extremal=True))
     for n, h, d in ((5, 2, 2), (4, 3, 3), (4, 2, 3)):
-        where = f"extremal heads, {_shape(n, h, d, 0, 1)}"
+        where = f"extremal heads, {_format_shape(n, h, d, 0, 1)}"
         most = extremal_cells(n, h, d, "none")
         trials.append(upper_trial(where, most, bound(n, h, d, 0, 1), extremal=True))
     pairs = ", ".join(f"{t.numbers['true']} <= {t.numbers['claimed']}" for t in trials)
@@ -134,7 +134,7 @@ def _check_product(bound: LayerBound) -> Finding:
     )
 
 
-def _shape(n: int, h: int, d: int, d_ff: int, depth: int) -> str:
+def _format_shape(n: int, h: int, d: int, d_ff: int, depth: int) -> str:
     return f"N = {n}, H = {h}, d = {d}, d_ff = {d_ff}, L = {depth}"
 
 
@@ -142,7 +142,7 @@ def _check_product_with_bias(bound: LayerBound) -> Finding:
     trials = []
     for n, d, depth in ((4, 1, 1), (4, 1, 3), (4, 2, 1), (2, 2, 2)):
         part = enumerate_regions(attention_grid_transformer(n, d, depth), unit_cube(d))
-        where = f"heads alone, digit by digit, {_shape(n, d, d, 0, depth)}"
+        where = f"heads alone, digit by digit, {_format_shape(n, d, d, 0, depth)}"
         trials.append(upper_trial(where, part.n_cells, bound(n, d, d, 0, depth), extremal=True))
     for n, d, d_ff in ((4, 1, 2), (3, 2, 2), (2, 2, 3)):
         # Every routing cell is moved to [0, 1/n]^d, where all hyperplanes cross.
@@ -153,7 +153,7 @@ def _check_product_with_bias(bound: LayerBound) -> Finding:
         units = FeedForward(directions, -centre, np.zeros((d_ff, d)), None)
         model = HardTransformer([Block(heads, units)])
         cells = enumerate_regions(model, unit_cube(d)).n_cells
-        where = f"a grid whose cells all meet the units, {_shape(n, d, d, d_ff, 1)}"
+        where = f"a grid whose cells all meet the units, {_format_shape(n, d, d, d_ff, 1)}"
         trials.append(upper_trial(where, cells, bound(n, d, d, d_ff, 1), extremal=True))
     pairs = ", ".join(f"{t.numbers['true']} <= {t.numbers['claimed']}" for t in trials)
     return Finding(
@@ -289,9 +289,9 @@ CLAIMS: tuple[Claim[Any], ...] = (
         "A network of depth L has at most (V R)^L regions, where V is the number of vertices of a "
         "layer's Newton polytope as given in Theorem V.2, N^H for H <= d, and R is the number of "
         "cells of its feed-forward hyperplanes. As stated, without biases.",
-        content=with_stated_vertices,
+        content=bound_from_stated_vertices,
         check=_check_product,
-        corrupted=lambda n, h, d, d_ff, depth: depth * with_stated_vertices(n, h, d, d_ff, 1),
+        corrupted=lambda n, h, d, d_ff, depth: depth * bound_from_stated_vertices(n, h, d, d_ff, 1),
         repaired=lambda n, h, d, d_ff, depth: (
             (cells_bias_free(n, h, d) * zaslavsky(d_ff, d)) ** depth
         ),
@@ -324,9 +324,9 @@ CLAIMS: tuple[Claim[Any], ...] = (
         "Theorem V.5, section V-B",
         "theorem",
         "The bound of V.5a with a query bias, which Theorem V.7 needs, for H <= d.",
-        content=with_stated_vertices,
+        content=bound_from_stated_vertices,
         check=_check_product_with_bias,
-        corrupted=lambda n, h, d, d_ff, depth: depth * with_stated_vertices(n, h, d, d_ff, 1),
+        corrupted=lambda n, h, d, d_ff, depth: depth * bound_from_stated_vertices(n, h, d, d_ff, 1),
     ),
     Claim(
         "V.6a",

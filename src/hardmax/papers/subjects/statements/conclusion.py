@@ -21,7 +21,7 @@ UNCLAIMED = -1
 
 
 @dataclass(frozen=True, eq=False)
-class Layers:
+class SoftLayers:
     """A soft model of two heads, evaluated alongside the hard one.
 
     Attributes:
@@ -37,15 +37,15 @@ class Layers:
     tau: float
 
 
-Route = Callable[[Layers, int], IntArray]
+Route = Callable[[SoftLayers, int], IntArray]
 """For a model and the number of a head: the route the head is claimed to take in the soft model."""
 
 
-def _as_hard(layers: Layers, head: int) -> IntArray:
+def _claim_hard_routes(layers: SoftLayers, head: int) -> IntArray:
     return layers.heads[head].winners(layers.hard[head])
 
 
-def _as_hard_if_safe(layers: Layers, head: int) -> IntArray:
+def _claim_safe_hard_routes(layers: SoftLayers, head: int) -> IntArray:
     """Claim the hard route where its gap exceeds the largest change that the soft error can cause.
 
     The score of key j moves by <a_j, error>, so the gap over key i changes by at most
@@ -72,7 +72,9 @@ def _check_persistence(route: Route) -> Finding:
     trials, notes = [], []
     for name, tau in (("sqrt(d_k)", first.standard_temperature), ("1/100", 0.01)):
         x = rng.normal(size=(400, 8))
-        layers = Layers((first, second), (x, x + first(x)), (x, x + first.soft(x, tau)), float(tau))
+        layers = SoftLayers(
+            (first, second), (x, x + first(x)), (x, x + first.soft(x, tau)), float(tau)
+        )
         for number, head in enumerate(layers.heads):
             claimed, true = route(layers, number), head.winners(layers.soft[number])
             stated = claimed != UNCLAIMED
@@ -122,9 +124,9 @@ CLAIMS: tuple[Claim[Any], ...] = (
         where="Section VIII; abstract, last sentence",
         kind="conclusion",
         statement="The partition of the zero-temperature model persists at finite temperature.",
-        content=_as_hard,
+        content=_claim_hard_routes,
         check=_check_persistence,
         corrupted=lambda layers, head: layers.heads[head].winners(-layers.hard[head]),
-        repaired=_as_hard_if_safe,
+        repaired=_claim_safe_hard_routes,
     ),
 )

@@ -19,7 +19,7 @@ from hardmax.models.heads import AttentionHead
 from hardmax.models.networks import ReluNetwork
 from hardmax.models.transformers import Block, FeedForward, HardTransformer
 from hardmax.papers.claims import Claim, Finding, Trial, bracket_trial, equal_trial
-from hardmax.papers.subjects.enclosures import ball, precisely, softmax
+from hardmax.papers.subjects.enclosures import ball, softmax, working_precision
 from hardmax.papers.subjects.instances import integer_keys
 from hardmax.regions.engines import enumerate_regions
 from hardmax.typing import FloatArray
@@ -39,18 +39,21 @@ def _check_emerging(content: Emergence) -> Finding:
     keys = integer_keys(51, 5, 2, 9)
     queries = integer_keys(52, 60, 2, 16) / 4
     trials = []
-    with precisely():
+    with working_precision():
         cold = [softmax([float(s) for s in keys @ q], 0.001) for q in queries]
-        winners = [_largest(weights) for weights in cold]
+        winners = [_find_largest(weights) for weights in cold]
         for tau in (1.0, 0.5, 0.1):
             warm = [softmax([float(s) for s in keys @ q], tau) for q in queries]
-            changed = sum(_largest(w) != best for w, best in zip(warm, winners, strict=True))
+            changed = sum(_find_largest(w) != best for w, best in zip(warm, winners, strict=True))
             right = (changed > 0) == content.winners_change
             numbers = {"winners_changed": changed, "of": len(queries)}
             where = f"tau = {tau} against 0.001: the key of largest weight"
             trials.append(Trial(where, right, condition=False, numbers=numbers))
             sharper = sum(
-                bool(_rival_mass(keys @ q, best[0], 0.001) < _rival_mass(keys @ q, best[0], tau))
+                bool(
+                    _relative_rival_mass(keys @ q, best[0], 0.001)
+                    < _relative_rival_mass(keys @ q, best[0], tau)
+                )
                 for q, best in zip(queries, winners, strict=True)
                 if len(best) == 1
             )
@@ -71,13 +74,13 @@ def _check_emerging(content: Emergence) -> Finding:
     )
 
 
-def _rival_mass(scores: FloatArray, best: int, tau: float) -> Any:
+def _relative_rival_mass(scores: FloatArray, best: int, tau: float) -> Any:
     """Enclose the weight of all other keys relative to that of the best."""
     rivals = np.delete(scores, best)
     return sum((((ball(s) - ball(scores[best])) / ball(tau)).exp() for s in rivals), ball(0))
 
 
-def _largest(weights: list[Any]) -> tuple[int, ...]:
+def _find_largest(weights: list[Any]) -> tuple[int, ...]:
     """Return the keys whose weight is not certainly exceeded by another."""
     return tuple(j for j, w in enumerate(weights) if not any(bool(w < v) for v in weights))
 
@@ -88,7 +91,7 @@ def _check_collapse(allowed: Callable[[int, Any], Any]) -> Finding:
     Values are unit vectors, so the output is the vector of weights, and its error is 1 - p.
     """
     tau, trials = Fraction(1, 1000), []
-    with precisely():
+    with working_precision():
         for n, margin, inside in (
             (2, Fraction(1, 20), True),
             (5, Fraction(1, 20), True),
@@ -171,7 +174,7 @@ class DepthExperiment:
     slope: float = 0.13
 
 
-def _slope(d_ff: int, n_heads: int, half_width: float, depth: int = 1) -> float:
+def _fit_slope(d_ff: int, n_heads: int, half_width: float, depth: int = 1) -> float:
     """Return the least-squares slope of log mean cells against log N, N = 2..5."""
     box = Box(np.full(2, -half_width), np.full(2, half_width))
     means = []
@@ -193,7 +196,9 @@ def _slope(d_ff: int, n_heads: int, half_width: float, depth: int = 1) -> float:
 
 def _check_depth_experiment(content: DepthExperiment) -> Finding:
     slopes = {
-        f"d_ff = {d_ff}, H = {heads}, box {width:g}, L = {depth}": _slope(d_ff, heads, width, depth)
+        f"d_ff = {d_ff}, H = {heads}, box {width:g}, L = {depth}": _fit_slope(
+            d_ff, heads, width, depth
+        )
         for d_ff, heads, width, depth in (
             (4, 1, 3.0, 1),
             (4, 3, 3.0, 1),
@@ -204,7 +209,7 @@ def _check_depth_experiment(content: DepthExperiment) -> Finding:
     }
     known = None
     if content.d_ff is not None and content.n_heads is not None and content.half_width is not None:
-        found = _slope(content.d_ff, content.n_heads, content.half_width)
+        found = _fit_slope(content.d_ff, content.n_heads, content.half_width)
         known = abs(found - content.slope) < 0.1
     trial = Trial("the slopes at depth 1 and 2", known, numbers={"slopes": slopes})
     listed = ", ".join(f"{slope:.2f} ({name})" for name, slope in slopes.items())
@@ -227,7 +232,7 @@ _GRAPHS: dict[str, Graph] = {
 }
 
 
-def one_unit_for_each_edge(graph: Graph) -> FloatArray:
+def edge_units(graph: Graph) -> FloatArray:
     """Return the weights of a hidden layer with the unit relu(x_i - x_j) for every edge ij."""
     weight = np.zeros((1 + max(max(edge) for edge in graph), len(graph)))
     for unit, (i, j) in enumerate(graph):
@@ -362,13 +367,13 @@ def _check_interior_points(content: SumFromSummands) -> Finding:
     )
 
 
-def _quick_hull(points: FloatArray) -> int:
+def _count_float_hull(points: FloatArray) -> int:
     from scipy.spatial import ConvexHull
 
     return len(ConvexHull(points).vertices)
 
 
-def _exact_hull(points: FloatArray) -> int:
+def _count_exact_hull(points: FloatArray) -> int:
     return int(extreme_points(points).sum())
 
 
@@ -381,7 +386,7 @@ def _check_hull(count: Callable[[FloatArray], int]) -> Finding:
     trials = tuple(
         Trial(name, count(points) == true, generic, numbers={"true": true, "found": count(points)})
         for name, points, true, generic in (
-            ("a Gaussian Minkowski sum", sums, _exact_hull(sums), True),
+            ("a Gaussian Minkowski sum", sums, _count_exact_hull(sums), True),
             ("a square with a point on an edge", flat, 4, True),
             ("a square with a point 2^-52 outside an edge", bump, 5, False),
         )
@@ -403,9 +408,9 @@ CLAIMS: tuple[Claim[Any], ...] = (
         where="Section VII-A, setup of Figure 6(a)",
         kind="text",
         statement="Exact enumeration of the regions of piecewise linear networks is #P-hard.",
-        content=one_unit_for_each_edge,
+        content=edge_units,
         check=_check_hardness,
-        corrupted=lambda graph: np.abs(one_unit_for_each_edge(graph)),
+        corrupted=lambda graph: np.abs(edge_units(graph)),
     ),
     Claim(
         id="VII.1b",
@@ -426,10 +431,10 @@ CLAIMS: tuple[Claim[Any], ...] = (
         where="Section VII-A, setup of Figure 6(b)",
         kind="text",
         statement="QuickHull with degeneracy handling gives the exact number of vertices.",
-        content=_quick_hull,
+        content=_count_float_hull,
         check=_check_hull,
         corrupted=lambda points: len(points),
-        repaired=_exact_hull,
+        repaired=_count_exact_hull,
     ),
     Claim(
         id="Fig5a",

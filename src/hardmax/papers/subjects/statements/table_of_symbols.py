@@ -15,7 +15,7 @@ from hardmax.models.heads import AttentionHead
 from hardmax.models.networks import ReluNetwork
 from hardmax.models.transformers import Block, HardTransformer
 from hardmax.papers.claims import Claim, Finding, Trial, equal_trial
-from hardmax.papers.subjects.enclosures import ball, precisely
+from hardmax.papers.subjects.enclosures import ball, working_precision
 from hardmax.papers.subjects.instances import integer_keys
 from hardmax.regions.engines import enumerate_regions
 from hardmax.tropical.polynomials import TropicalPolynomial
@@ -82,7 +82,7 @@ def _check_parameters(determining: frozenset[str]) -> Finding:
 
 
 @dataclass(frozen=True)
-class Sizes:
+class LayerSizes:
     """The sizes of one layer of attention."""
 
     n: int
@@ -92,13 +92,18 @@ class Sizes:
     heads: int
 
 
-Spaces = tuple[tuple[str, Callable[[Sizes], tuple[int, ...]]], ...]
+Spaces = tuple[tuple[str, Callable[[LayerSizes], tuple[int, ...]]], ...]
 
-_LAYERS = (Sizes(5, 4, 4, 4, 1), Sizes(6, 4, 2, 2, 2), Sizes(3, 4, 2, 3, 2), Sizes(4, 3, 5, 2, 2))
+_LAYERS = (
+    LayerSizes(5, 4, 4, 4, 1),
+    LayerSizes(6, 4, 2, 2, 2),
+    LayerSizes(3, 4, 2, 3, 2),
+    LayerSizes(4, 3, 5, 2, 2),
+)
 _STANDARD = _LAYERS[1]
 
 
-def _objects(sizes: Sizes) -> dict[str, tuple[int, ...]]:
+def _component_shapes(sizes: LayerSizes) -> dict[str, tuple[int, ...]]:
     """Build a layer as section III-D defines it, and return the shapes of its components."""
     x = integer_keys(1, sizes.n, sizes.d, 5)
     query, key = (integer_keys(i, sizes.d, sizes.d_k, 5) for i in (2, 3))
@@ -156,13 +161,15 @@ SPACES: Spaces = (
 )
 
 
-def _spaces_check(met: Callable[[Sizes], bool], corrected: str = "") -> Callable[[Spaces], Finding]:
+def _spaces_check(
+    met: Callable[[LayerSizes], bool], corrected: str = ""
+) -> Callable[[Spaces], Finding]:
     """Return a check of spaces against constructed layers; `met` is the condition for agreement."""
 
     def check(spaces: Spaces) -> Finding:
         trials = []
         for sizes in _LAYERS:
-            built = _objects(sizes)
+            built = _component_shapes(sizes)
             wrong = [name for name, space in spaces if built[name] != space(sizes)]
             trials.append(
                 Trial(
@@ -192,7 +199,7 @@ def _spaces_check(met: Callable[[Sizes], bool], corrected: str = "") -> Callable
 
 def _check_lifted_domain(can_be_lifted: Callable[[Fraction], bool]) -> Finding:
     trials = []
-    with precisely():
+    with working_precision():
         for value in (Fraction(3), Fraction(1, 10**6), Fraction(0), Fraction(-1)):
             # e^y is positive for every real y; for value > 0 the logarithm is the solution.
             exists = value > 0 and bool(ball(value).log().exp().contains(ball(value)))
@@ -213,7 +220,7 @@ def _check_lifted_domain(can_be_lifted: Callable[[Fraction], bool]) -> Finding:
 Member = Callable[[TropicalPolynomial, FloatArray], bool]
 
 
-def _attained_twice(polynomial: TropicalPolynomial, point: FloatArray) -> bool:
+def _is_attained_twice(polynomial: TropicalPolynomial, point: FloatArray) -> bool:
     return bool(polynomial.winning_terms(point[None]).sum() >= 2)
 
 
@@ -235,7 +242,7 @@ def _check_smoothness(claimed: Member) -> Finding:
         exponents = np.array(slopes, np.float64)
         polynomial = TropicalPolynomial(exponents, np.array(offsets))
         point = np.array(at)
-        bent = any(sum(_slope_towards(polynomial, point, step)) != 0 for step in np.eye(len(at)))
+        bent = any(sum(_one_sided_slopes(polynomial, point, step)) != 0 for step in np.eye(len(at)))
         condition = len(np.unique(exponents, axis=0)) == len(exponents)
         trials.append(equal_trial(name, bent, claimed(polynomial, point), condition=condition))
     return Finding(
@@ -248,7 +255,7 @@ def _check_smoothness(claimed: Member) -> Finding:
     )
 
 
-def _slope_towards(
+def _one_sided_slopes(
     polynomial: TropicalPolynomial, point: FloatArray, step: FloatArray
 ) -> list[Fraction]:
     """Return the one-sided derivatives along `step` and against it, close enough to be exact."""
@@ -309,7 +316,7 @@ def _check_points(claimed: Callable[[int, int], Fraction]) -> Finding:
     )
 
 
-def _row(number: int, where: str, statement: str, **parts: Any) -> Claim[Any]:
+def _table_claim(number: int, where: str, statement: str, **parts: Any) -> Claim[Any]:
     return Claim(
         id=f"Tab1.{number}",
         source="SL26",
@@ -321,7 +328,7 @@ def _row(number: int, where: str, statement: str, **parts: Any) -> Claim[Any]:
 
 
 CLAIMS: tuple[Claim[Any], ...] = (
-    _row(
+    _table_claim(
         1,
         "row of N",
         "N is the number of tokens, of keys and of Voronoi sites alike.",
@@ -330,7 +337,7 @@ CLAIMS: tuple[Claim[Any], ...] = (
         corrupted=lambda tokens, weight: len(tokens) - 1,
         repaired=lambda tokens, weight: len({tuple(key) for key in (tokens @ weight).tolist()}),
     ),
-    _row(
+    _table_claim(
         8,
         "rows of T and N(T)",
         "The maximum number of regions N(T) depends on T alone, that is, on (L, H, d_model, d_ff).",
@@ -338,7 +345,7 @@ CLAIMS: tuple[Claim[Any], ...] = (
         check=_check_parameters,
         repaired=frozenset({"L", "H", "d", "d_ff", "N", "d_k"}),
     ),
-    _row(
+    _table_claim(
         12,
         "rows of X, W_Q, W_K, W_V, Q, K, V, k_j, v_j, projected key, Z, s, p, Hessian, A, b",
         "These are matrices and vectors with the shapes given in the table.",
@@ -346,7 +353,7 @@ CLAIMS: tuple[Claim[Any], ...] = (
         check=_spaces_check(lambda sizes: True),
         corrupted=(*SPACES, ("V", lambda s: (s.n, s.d_k))),
     ),
-    _row(
+    _table_claim(
         13,
         "row of x and q",
         "The query embedding x and the query point q are vectors of the model space R^d.",
@@ -358,7 +365,7 @@ CLAIMS: tuple[Claim[Any], ...] = (
         corrupted=(("x", lambda s: (s.n,)), ("q", lambda s: (s.d,))),
         repaired=(("x", lambda s: (s.d,)), ("q", lambda s: (s.d_k,))),
     ),
-    _row(
+    _table_claim(
         16,
         "row of W_O",
         "The output projection W_O is a square matrix of size d_model.",
@@ -370,7 +377,7 @@ CLAIMS: tuple[Claim[Any], ...] = (
         corrupted=(("W_O", lambda s: (s.d_v, s.d)),),
         repaired=(("W_O", lambda s: (s.heads * s.d_v, s.d)),),
     ),
-    _row(
+    _table_claim(
         29,
         "rows of v_jc and of its lifted value",
         "Every real value v_jc is exp of a real lifted value divided by tau.",
@@ -379,17 +386,17 @@ CLAIMS: tuple[Claim[Any], ...] = (
         corrupted=lambda value: value >= 1,
         repaired=lambda value: value > 0,
     ),
-    _row(
+    _table_claim(
         40,
         "row of H(P)",
         "The tropical hypersurface, where two terms attain the maximum, is the locus of "
         "non-smoothness.",
-        content=_attained_twice,
+        content=_is_attained_twice,
         check=_check_smoothness,
         corrupted=lambda polynomial, point: True,
         repaired=_two_slopes,
     ),
-    _row(
+    _table_claim(
         54,
         "row of R(n, d)",
         "n hyperplanes in d-dimensional space induce R(n, d) regions (general position is not "
@@ -399,7 +406,7 @@ CLAIMS: tuple[Claim[Any], ...] = (
         corrupted=lambda rows: zaslavsky(len(rows), 2) + 1,
         repaired=_cells_of_lines,
     ),
-    _row(
+    _table_claim(
         64,
         "row of the scalars p_j",
         "The points (j - 1/2)/N lie in [0, 1] and divide it into N equal Voronoi cells.",

@@ -26,7 +26,9 @@ def _distributions() -> dict[str, list[Fraction]]:
     return cases
 
 
-def _compared(bound: Callable[[Sequence[Fraction]], Fraction]) -> tuple[tuple[Trial, ...], str]:
+def _compare_norms(
+    bound: Callable[[Sequence[Fraction]], Fraction],
+) -> tuple[tuple[Trial, ...], str]:
     """Compare the norm with a bound; describe the number of violations and the first of them."""
     trials = []
     for name, p in _distributions().items():
@@ -45,7 +47,7 @@ def _compared(bound: Callable[[Sequence[Fraction]], Fraction]) -> tuple[tuple[Tr
 
 
 def _check_known_inequality(bound: Callable[[Sequence[Fraction]], Fraction]) -> Finding:
-    trials, words = _compared(bound)
+    trials, words = _compare_norms(bound)
     return Finding(
         trials,
         f"{words}. The variances p_k(1 - p_k) are the diagonal entries of the matrix, so the "
@@ -55,7 +57,7 @@ def _check_known_inequality(bound: Callable[[Sequence[Fraction]], Fraction]) -> 
 
 
 def _check_mass(bound: Callable[[Sequence[Fraction]], Fraction]) -> Finding:
-    trials, words = _compared(bound)
+    trials, words = _compare_norms(bound)
     return Finding(
         trials,
         f"{words}. For two keys, the norm is 2 p_i (1 - p_i), which exceeds 1 - p_i as soon as "
@@ -65,7 +67,7 @@ def _check_mass(bound: Callable[[Sequence[Fraction]], Fraction]) -> Finding:
     )
 
 
-def decomposition(p: Sequence[Fraction]) -> Matrix:
+def variance_decomposition(p: Sequence[Fraction]) -> Matrix:
     """Return sum_j p_j (e_j - p)(e_j - p)^T."""
     size = range(len(p))
     away = [[int(i == j) - p[i] for i in size] for j in size]
@@ -92,7 +94,7 @@ CLAIMS: tuple[Claim[Any], ...] = (
         "Appendix G, Hessian",
         "proof step",
         "diag(p) - p p^T is the covariance sum_j p_j (e_j - p)(e_j - p)^T.",
-        content=decomposition,
+        content=variance_decomposition,
         check=_check_decomposition,
         corrupted=lambda p: [
             [pi if i == j else 0 for j in range(len(p))] for i, pi in enumerate(p)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hardmax.papers.claims import Claim, Finding, Trial, upper_trial
-from hardmax.papers.subjects.enclosures import ball, log_sum_exp, precisely, softmax
+from hardmax.papers.subjects.enclosures import ball, log_sum_exp, softmax, working_precision
 from hardmax.papers.subjects.temperature.spectral_norms import (
     covariance,
     exact_supremum,
@@ -45,7 +45,7 @@ def _check_value(argument: Callable[[int, Any], Any]) -> Finding:
         trials.append(upper_trial(where, true, argument(n, r), extremal=True))
         true = 1 + sum(_random_rivals(n, n, r))
         trials.append(upper_trial(f"N = {n}, r = {r}: random rivals", true, argument(n, r)))
-    with precisely():
+    with working_precision():
         tau = Fraction(1, 8)
         gap = log_sum_exp([0, -1, -2, -1], tau)
         bound = ball(tau) * argument(4, ball(-8).exp()).log()
@@ -133,7 +133,7 @@ def _moved_scores(n_keys: int, r: Fraction, step: Fraction) -> tuple[list[Any], 
     return start, [start[0] + ball(step) * (n_keys - 1), *(s - ball(step) for s in start[1:])]
 
 
-def _soft(scores: Sequence[Any]) -> tuple[Any, list[Any]]:
+def _soft_max_and_weights(scores: Sequence[Any]) -> tuple[Any, list[Any]]:
     weights = [(s - scores[0]).exp() for s in scores]
     total = sum(weights, ball(0))
     return scores[0] + total.log(), [w / total for w in weights]
@@ -142,10 +142,10 @@ def _soft(scores: Sequence[Any]) -> tuple[Any, list[Any]]:
 def _check_smoothness(constant: Constant, order: int) -> Finding:
     trials = []
     step = Fraction(1, 2**100)
-    with precisely(1024):  # second differences are of the order of 2^-200
+    with working_precision(1024):  # second differences are of the order of 2^-200
         for n, r in ((2, Fraction(1, 50)), (3, Fraction(1, 99)), (5, Fraction(1, 500))):
             before, after = _moved_scores(n, r, step)
-            (value, p), (moved, q) = _soft(before), _soft(after)
+            (value, p), (moved, q) = _soft_max_and_weights(before), _soft_max_and_weights(after)
             squared = ball(step**2 * ((n - 1) ** 2 + n - 1))
             if order == 1:
                 true = sum(((b - a) ** 2 for a, b in zip(p, q, strict=True)), ball(0)).sqrt()
@@ -176,7 +176,7 @@ def _check_curvature_inside(bound: Constant) -> Finding:
         extremal = norm == exact_supremum(n, r)
         trials.append(upper_trial(where, norm, bound(n, r), extremal=extremal))
     least = min(t.numbers["true"] for t in trials)
-    with precisely():
+    with working_precision():
         weights = softmax([0, -100], 1)
     return Finding(
         tuple(trials),

@@ -14,9 +14,9 @@ import numpy as np
 from hardmax.constructions.families.literal_shattering import literal_shattering_transformer
 from hardmax.papers.claims import Claim, Finding, Trial, bracket_trial, equal_trial
 from hardmax.papers.subjects.counting.cubes import unit_cube
-from hardmax.papers.subjects.enclosures import ball, precisely, softmax
+from hardmax.papers.subjects.enclosures import ball, softmax, working_precision
 from hardmax.papers.subjects.temperature.soft_pieces import surviving_pieces
-from hardmax.papers.subjects.temperature.temperature_regime import shown, weight_ratio
+from hardmax.papers.subjects.temperature.temperature_regime import format_ball, weight_ratio
 from hardmax.regions.engines import enumerate_regions
 
 if TYPE_CHECKING:
@@ -26,19 +26,19 @@ if TYPE_CHECKING:
 def _check_decay(rate: Callable[[int, Fraction], Any]) -> Finding:
     """Compare values and gradients of log-sum-exp, for margin 1, with a rate of decay."""
     trials = []
-    with precisely():
+    with working_precision():
         for n in (2, 512):
             mass = {
                 tau: (n - 1) * weight_ratio(1, tau)
                 for tau in (Fraction(1), Fraction(1, 4), Fraction(1, 16), Fraction(1, 256))
             }
             ratios = [ball(tau) * (1 + m).log() / rate(n, tau) for tau, m in mass.items()]
-            numbers = {"value / rate": [shown(ratio) for ratio in ratios]}
+            numbers = {"value / rate": [format_ball(ratio) for ratio in ratios]}
             where = f"N = {n}, tau = 1 to 1/256: values, all rivals on the margin"
             holds = not any(bool(ratio > 1) for ratio in ratios)
             trials.append(Trial(where, holds, numbers=numbers))
             ratios = [m / (1 + m) / rate(n, tau) for tau, m in mass.items()]
-            numbers = {"gradient / rate": [shown(ratio) for ratio in ratios]}
+            numbers = {"gradient / rate": [format_ball(ratio) for ratio in ratios]}
             where = f"N = {n}, tau = 1 to 1/256: weight of the rivals, all on the margin"
             holds = not any(bool(ratio > 1) for ratio in ratios)
             reached = bool(ratios[-1] > 1 - ball(Fraction(1, 2**100)))
@@ -67,51 +67,55 @@ class BandWidth:
 def _check_bands(content: BandWidth) -> Finding:
     trials = []
     reference = (Fraction(1), 2, Fraction(1, 100))
-    with precisely():
-        unit = _band(*reference) / content.of(*reference) if content.has_free_constant else ball(1)
+    with working_precision():
+        unit = (
+            _band_margin(*reference) / content.of(*reference)
+            if content.has_free_constant
+            else ball(1)
+        )
         for tau, n, share, fixed in (
             (Fraction(1, 2), 2, Fraction(1, 100), True),
             (Fraction(1, 8), 2, Fraction(1, 100), True),
             (Fraction(1), 512, Fraction(1, 100), False),
             (Fraction(1), 2, Fraction(1, 10**6), False),
         ):
-            true, claimed = _band(tau, n, share), unit * content.of(tau, n, share)
+            true, claimed = _band_margin(tau, n, share), unit * content.of(tau, n, share)
             where = f"tau = {tau}, N = {n}, rivals below {share}"
             # At this margin, with all rivals on it, they have just that share.
             mass = (n - 1) * (-true / ball(tau)).exp()
             assert not bool(mass / (1 + mass) > ball(share))
             assert not bool(mass / (1 + mass) < ball(share))
-            wide = shown(true)
+            wide = format_ball(true)
             trials.append(bracket_trial(where, true, claimed, condition=fixed, width=wide))
     listed = ", ".join(f"{t.numbers['width']} ({t.instance})" for t in trials[2:])
     return Finding(
         tuple(trials),
         "The width of the band is linear in tau for fixed N and accuracy, and equals "
-        f"{_text(reference)} at tau = 1. The constant, however, depends on both: {listed}.",
+        f"{_format_band(reference)} at tau = 1. The constant, however, depends on both: {listed}.",
         "The width in the margin is tau log((N-1)(1-eps)/eps), for weight at most eps on the "
         "rivals.",
     )
 
 
-def _band(tau: Fraction, n_keys: int, share: Fraction) -> Any:
+def _band_margin(tau: Fraction, n_keys: int, share: Fraction) -> Any:
     """Return the margin below which rivals can get more than this share."""
     return ball(tau) * ball((n_keys - 1) * (1 - share) / share).log()
 
 
-def _text(reference: tuple[Fraction, int, Fraction]) -> str:
-    with precisely():
-        return shown(_band(*reference))
+def _format_band(reference: tuple[Fraction, int, Fraction]) -> str:
+    with working_precision():
+        return format_ball(_band_margin(*reference))
 
 
 def _check_small(ratio: Callable[[int, Fraction, int], Any]) -> Finding:
     """Compare the band at tau = sqrt(d_k) with the spread of the scores of entries +-s."""
     trials = []
-    with precisely():
+    with working_precision():
         for n, head_dim, share in ((512, 64, Fraction(1, 100)), (1024, 64, Fraction(1, 10))):
             for square in (1, 4, 16):
                 # Queries and keys with entries +-s, s^2 = `square`: scores are s^2 times as large.
                 spread = square * ball(_score_variance(head_dim)).sqrt()
-                true = ball(head_dim).sqrt() * _band(Fraction(1), n, share) / spread
+                true = ball(head_dim).sqrt() * _band_margin(Fraction(1), n, share) / spread
                 where = (
                     f"N = {n}, d_k = {head_dim}, rivals below {share}, entries of variance "
                     f"{square}: band over spread of scores"
@@ -119,7 +123,11 @@ def _check_small(ratio: Callable[[int, Fraction, int], Any]) -> Finding:
                 narrow = not bool(true > 1)
                 trials.append(
                     bracket_trial(
-                        where, true, ratio(n, share, square), condition=narrow, ratio=shown(true)
+                        where,
+                        true,
+                        ratio(n, share, square),
+                        condition=narrow,
+                        ratio=format_ball(true),
                     )
                 )
     listed = ", ".join(f"{t.numbers['ratio']} ({t.instance.split(': band')[0]})" for t in trials)
@@ -143,7 +151,7 @@ def _score_variance(head_dim: int) -> Fraction:
 
 def _check_displacement(shift: Callable[[Any], tuple[Any, Any]]) -> Finding:
     trials = []
-    with precisely():
+    with working_precision():
         for tau in (Fraction(1, 100), Fraction(1), Fraction(100)):
             moved = 0
             for a in range(-20, 20):
@@ -254,7 +262,9 @@ CLAIMS: tuple[Claim[Any], ...] = (
         content=BandWidth(lambda tau, n, share: ball(tau), has_free_constant=True),
         check=_check_bands,
         corrupted=BandWidth(lambda tau, n, share: ball(tau**2), has_free_constant=True),
-        repaired=BandWidth(lambda tau, n, share: _band(tau, n, share), has_free_constant=False),
+        repaired=BandWidth(
+            lambda tau, n, share: _band_margin(tau, n, share), has_free_constant=False
+        ),
         unmoved={
             "content.of": "the constant of an order is fitted, so moving all widths alike is idle",
             "repaired.has_free_constant": "fitted to the right widths, the constant is 1",
@@ -270,7 +280,7 @@ CLAIMS: tuple[Claim[Any], ...] = (
         content=lambda n, share, square: ball(1),
         check=_check_small,
         corrupted=lambda n, share, square: ball(Fraction(1, 100)),
-        repaired=lambda n, share, square: _band(Fraction(1), n, share) / square,
+        repaired=lambda n, share, square: _band_margin(Fraction(1), n, share) / square,
         unmoved={"content": "`narrower` draws a line that no ratio tried lies within 0.1 % of"},
     ),
     Claim(

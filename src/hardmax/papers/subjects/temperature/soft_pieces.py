@@ -7,7 +7,7 @@ from typing import Any
 from hardmax.constructions.families.literal_shattering import literal_shattering_transformer
 from hardmax.models.heads import AttentionHead
 from hardmax.models.transformers import FeedForward
-from hardmax.papers.subjects.enclosures import ball, precisely
+from hardmax.papers.subjects.enclosures import ball, working_precision
 
 
 @cache
@@ -22,7 +22,7 @@ def surviving_pieces(depth: int, tau: Fraction) -> int:
     assert ffn is not None
     n_pieces = 8**depth
     survivors = 0
-    with precisely(128):
+    with working_precision(128):
         for k in range(n_pieces):
             low, high = (
                 _soft_value(head, ffn, depth, Fraction(4 * k + q, 4 * n_pieces), tau)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hardmax.papers.claims import Claim, Finding, Trial, bracket_trial
-from hardmax.papers.subjects.enclosures import ball, precisely, softmax
+from hardmax.papers.subjects.enclosures import ball, softmax, working_precision
 from hardmax.stability.temperatures import margin_for_accuracy
 
 if TYPE_CHECKING:
@@ -35,20 +35,23 @@ def _root(head_dim: int) -> Fraction:
     return Fraction(isqrt(head_dim))
 
 
-def shown(number: Any, digits: int = 3) -> str:
+def format_ball(number: Any, digits: int = 3) -> str:
     """Write a ball with this many digits, without its radius."""
     return str(number.str(digits, radius=False))
 
 
 def _check_temperature(tau: Callable[[int], Fraction]) -> Finding:
     trials = []
-    with precisely():
+    with working_precision():
         for root in (1, 4, 8):
             scores = [5, 3, -2, 0]
             standard = softmax([Fraction(s, root) for s in scores], 1)
             claimed = softmax(scores, tau(root**2))
             holds = all(a.overlaps(b) for a, b in zip(standard, claimed, strict=True))
-            numbers = {"standard": shown(standard[0], 5), "claimed": shown(claimed[0], 5)}
+            numbers = {
+                "standard": format_ball(standard[0], 5),
+                "claimed": format_ball(claimed[0], 5),
+            }
             where = f"d_k = {root**2}: weight of the winner, scores {scores}"
             trials.append(Trial(where, holds, numbers=numbers))
     last = trials[-1].numbers
@@ -60,9 +63,9 @@ def _check_temperature(tau: Callable[[int], Fraction]) -> Finding:
     )
 
 
-def _check_printed(printed: Sequence[str]) -> Finding:
+def _check_printed_values(printed: Sequence[str]) -> Finding:
     trials = []
-    with precisely():
+    with working_precision():
         r = weight_ratio(_MARGIN, _THEIRS)
         mass = (_KEYS - 1) * r
         formulas = {
@@ -76,7 +79,7 @@ def _check_printed(printed: Sequence[str]) -> Finding:
             exact = Fraction(digits) * Fraction(10) ** int(exponent)
             # Rounded: within half a unit of the last digit.
             holds = bool(abs(value - ball(exact)) < ball(last / 2))
-            numbers = {"value": shown(value, 6), "printed": text}
+            numbers = {"value": format_ball(value, 6), "printed": text}
             trials.append(Trial(f"{name} at N = 512, tau = 1/8, margin 2", holds, numbers=numbers))
     pairs = ", ".join(f"{t.numbers['value']} (printed: {t.numbers['printed']})" for t in trials)
     return Finding(
@@ -89,7 +92,7 @@ def _check_printed(printed: Sequence[str]) -> Finding:
 
 
 def _check_concentration(share: Fraction) -> Finding:
-    with precisely():
+    with working_precision():
         least = 1 / (1 + (_KEYS - 1) * weight_ratio(_MARGIN, _THEIRS))
         step = Fraction(1, 10**5)
         trials = [
@@ -97,21 +100,21 @@ def _check_concentration(share: Fraction) -> Finding:
                 "least weight of the winner at N = 512, tau = 1/8, margin 2",
                 bool(least >= ball(share)),
                 tight=not bool(least > ball(share + step)),
-                numbers={"least": shown(least, 7), "claimed": float(share)},
+                numbers={"least": format_ball(least, 7), "claimed": float(share)},
             )
         ]
         percent = 100 * least
         cut = floor(1000 * float(percent.mid())) / 1000
     return Finding(
         tuple(trials),
-        f"At the temperature of the example, the winner's weight is at least {shown(percent, 7)} "
-        "percent.",
+        "At the temperature of the example, the winner's weight is at least "
+        f"{format_ball(percent, 7)} percent.",
         f"At least {cut} percent.",
     )
 
 
 def _check_example_hessian(bound: Callable[[int, Any], Any]) -> Finding:
-    with precisely():
+    with working_precision():
         r = weight_ratio(_MARGIN, _THEIRS)
         # With all rivals on the margin the norm is N r / (1 + (N-1) r)^2 / tau.
         true = _KEYS * r / (1 + (_KEYS - 1) * r) ** 2 / ball(_THEIRS)
@@ -120,8 +123,8 @@ def _check_example_hessian(bound: Callable[[int, Any], Any]) -> Finding:
             "all 511 rivals on the margin 2, tau = 1/8: no scores with that margin have more",
             true,
             claimed,
-            norm=shown(true, 6),
-            claimed=shown(claimed, 6),
+            norm=format_ball(true, 6),
+            claimed=format_ball(claimed, 6),
         )
     return Finding(
         (trial,),
@@ -133,13 +136,13 @@ def _check_example_hessian(bound: Callable[[int, Any], Any]) -> Finding:
 
 def _check_standard_regime(share: Callable[[int, Fraction, int], Any]) -> Finding:
     trials = []
-    with precisely():
+    with working_precision():
         for name, tau in (("raw scores, tau = sqrt(d_k) = 8", 8), ("scaled scores, tau = 1", 1)):
             mass = (_KEYS - 1) * weight_ratio(_MARGIN, tau)
             least = 1 / (1 + mass)
             claimed = share(_KEYS, Fraction(_MARGIN), tau)
             where = f"margin 2 on {name}: least weight of the winner"
-            numbers: dict[str, Any] = {"mass": shown(mass), "least": shown(least)}
+            numbers: dict[str, Any] = {"mass": format_ball(mass), "least": format_ball(least)}
             for rivals in _SHARES:
                 needed = float(margin_for_accuracy(_KEYS, float(tau), rivals))
                 numbers[f"margin for rivals below {rivals}"] = needed
@@ -199,7 +202,7 @@ CLAIMS: tuple[Claim[Any], ...] = (
         "example",
         "For N = 512, tau = 1/8 and margin 2 the three bounds are 7.18e-6, 1.15e-4 and 4.6e-4.",
         content=("7.18e-6", "1.15e-4", "4.6e-4"),
-        check=_check_printed,
+        check=_check_printed_values,
         repaired=("7.19e-6", "1.15e-4", "4.6e-4"),
     ),
     Claim(
