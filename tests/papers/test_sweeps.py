@@ -41,7 +41,7 @@ def test_a_sweep_that_was_ended_goes_on(tmp_path, monkeypatch):
             raise KeyboardInterrupt
         return usual(max_seconds, point)
 
-    monkeypatch.setattr(sweeps, "_row", row)
+    monkeypatch.setattr(sweeps, "_count_point", row)
     with pytest.raises(Interrupted) as stopped:
         sweep(points, out=table)
     assert counts(stopped.value.partial) == counts(whole[:5])
@@ -78,7 +78,7 @@ def test_models_that_fail_are_named_and_the_rest_is_done(tmp_path, monkeypatch):
             raise RuntimeError("no luck")
         return usual(max_seconds, point)
 
-    monkeypatch.setattr(sweeps, "_row", row)
+    monkeypatch.setattr(sweeps, "_count_point", row)
     with pytest.raises(TaskError, match=r"1 of 16 .*N=3.*L=1.*seed=7.*no luck"):
         sweep(points, out=tmp_path / "sweep.csv")
     monkeypatch.undo()
