@@ -43,7 +43,7 @@ def test_tokens_and_vectors_are_read(tmp_path):
         (("--tokens", "1"), "at least two"),
         (("--tokens", "1 99"), "`--tokens` must be numbers from 0 to 26"),
         (("--vectors", "no.npy"), "`--vectors` must be a file"),
-        (("--text", "a|A"), "`--text` must be made of what the model knows"),
+        (("--text", "a|A"), "`--text` must only contain symbols of the vocabulary"),
         (("no-such-model", "--text", "a"), "`MODEL` must be a file, a folder"),
         (("--config", "[]"), "`--config` must be a JSON object"),
         ((str(FOLDER / "gpt2"), "--text", "a"), "Pass token ids"),

@@ -9,7 +9,7 @@ import numpy as np
 
 from hardmax._ground.display import html_card
 from hardmax.errors import ArgumentError
-from hardmax.models.checkpoints.forward import run_transformer, soft_rows
+from hardmax.models.checkpoints.forward import run_transformer, softmax_rows
 from hardmax.models.checkpoints.hardening import (
     HeadEffect,
     JointEffect,
@@ -145,7 +145,7 @@ def _pool_medians(layers: Sequence[HeadArrays], seed: int) -> dict[str, float]:
                 scores = layer.scores(head, queries)[has_rival]
                 second, first = np.partition(scores, -2, axis=1)[:, -2:].T
                 margins[kind].append(first - second)
-                masses[kind].append(soft_rows(scores).max(axis=1))
+                masses[kind].append(softmax_rows(scores).max(axis=1))
     return {
         f"{name}{kind}": float(np.median(np.concatenate(parts)))
         for name, kinds in (("margin", margins), ("mass", masses))

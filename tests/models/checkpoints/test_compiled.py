@@ -33,7 +33,7 @@ def test_a_compiled_transformer_is_a_checkpoint(saved):
 
 def test_its_input_is_numbers(saved):
     for text in ("1.0", "a b", "nan 1", "1 2 3"):
-        with pytest.raises(ArgumentError, match="numbers, the input"):
+        with pytest.raises(ArgumentError, match="numbers of the input"):
             hm.models.tokenise(saved[1], text)
 
 

@@ -280,7 +280,7 @@ def test_a_link_out_of_the_blobs_is_refused(cache, tmp_path, name, is_relative):
     link.unlink(missing_ok=True)
     link.symlink_to(os.path.relpath(secret, link.parent) if is_relative else secret)
     for read in (hm.load_checkpoint, lambda source: hm.models.tokenise(source, "a")):
-        with pytest.raises(RecordFormatError, match=f"{re.escape(name)} leads to {secret}"):
+        with pytest.raises(RecordFormatError, match=f"{re.escape(name)} points to {secret}"):
             read("org/name")
 
 
@@ -331,5 +331,5 @@ def test_an_index_in_the_cache_may_only_name_files_beside_it(cache, tmp_path):
     for i, shard in enumerate(shards):
         index.write_text(json.dumps({"weight_map": {**whole, "a": shard}}))
         cache_model(cache, f"org/{i}", folder)
-        with pytest.raises(RecordFormatError, match="must name files beside it"):
+        with pytest.raises(RecordFormatError, match="must list weight files in its own folder"):
             hm.load_checkpoint(f"org/{i}")

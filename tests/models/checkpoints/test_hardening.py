@@ -5,7 +5,7 @@ import pytest
 
 import hardmax as hm
 from hardmax.errors import HardmaxError
-from hardmax.models.checkpoints.forward import hard_rows, run_from_layer
+from hardmax.models.checkpoints.forward import hardmax_rows, run_from_layer
 from hardmax.stability import certify_head
 from tests.models.checkpoints.refresh import TOKENS
 from tests.models.checkpoints.test_heads import ran
@@ -37,7 +37,7 @@ def test_bounds_hold_also_for_ties_copies_and_extreme_sizes(scale):
         arrays = hm.models.HeadArrays(q, k, v, bool(rng.integers(2)), temperature=0.5)
         certified = hm.models.certify_rows(arrays, 0)
         scores = np.where(arrays.seen, q[0] @ k[0].T / 0.5, -np.inf)  # Exact: small integers.
-        hard = hard_rows(scores)
+        hard = hardmax_rows(scores)
         assert (certified.winners == scores.argmax(axis=1)).all()
         weights = arrays.weights(0)
         mass = (weights * (hard > 0)).sum(axis=1)
@@ -59,7 +59,7 @@ def test_one_head_made_hard_is_the_same_from_the_start_and_from_its_layer(name):
     for effect in effects:
         at = (effect.layer, effect.head)
         whole = hm.models.run_transformer(model, TOKENS, hard=[at]).hidden
-        rows = hard_rows(layers[effect.layer].scores(effect.head))
+        rows = hardmax_rows(layers[effect.layer].scores(effect.head))
         again = run_from_layer(model, found, effect.layer, {effect.head: rows})
         np.testing.assert_allclose(again, whole, atol=1e-12)
         change = np.linalg.norm(whole - found.hidden) / np.linalg.norm(found.hidden)

@@ -161,7 +161,7 @@ def test_gguf_files_load(tmp_path, kind):
 
 def test_other_architectures_of_gguf_files_are_refused(tmp_path):
     write_gguf(tmp_path / "m.gguf", {}, [field("general.architecture", 8, text("mamba"))])
-    with pytest.raises(RecordFormatError, match=r"llama, qwen2, qwen3 .* is of 'mamba'"):
+    with pytest.raises(RecordFormatError, match=r"llama, qwen2, qwen3; .* has 'mamba'"):
         hm.load_checkpoint(tmp_path / "m.gguf")
 
 
@@ -229,8 +229,8 @@ def test_an_index_may_only_name_files_beside_it(tmp_path):
         hidden(hm.load_checkpoint(index)), hidden(hm.load_checkpoint(FOLDER / "gpt2"))
     )
     for change, message in (
-        ({"a": "../bert/model.safetensors"}, "names '../bert/model.safetensors'"),
-        ({"a": "model.safetensors.index.json"}, "must name files beside it"),
+        ({"a": "../bert/model.safetensors"}, "lists '../bert/model.safetensors'"),
+        ({"a": "model.safetensors.index.json"}, "must list weight files in its own folder"),
         ({"a": 7}, "no `weight_map`"),
         ({"a": "model-00001-of-00003.safetensors"}, "`a` is missing"),
     ):
@@ -240,27 +240,27 @@ def test_an_index_may_only_name_files_beside_it(tmp_path):
 
 
 CHANGES = [
-    ("bert", {"num_attention_heads": None}, {}, "do not say `num_attention_heads`; state it as"),
-    ("bert", {"num_attention_heads": 3}, {}, "8 columns do not make 3 heads"),
+    ("bert", {"num_attention_heads": None}, {}, "do not contain `num_attention_heads`; pass it as"),
+    ("bert", {"num_attention_heads": 3}, {}, "8 columns cannot be split into 3 heads"),
     ("bert", {"num_attention_heads": 0}, {}, "must be at least 1"),
-    ("bert", {"num_attention_heads": "2"}, {}, "must be a whole number; it is '2'"),
-    ("bert", {"num_hidden_layers": 3}, {}, r"3, but there are 2 layers: `encoder.layer.2"),
-    ("bert", {"num_hidden_layers": 1}, {}, "1, but there are 2 layers"),
-    ("bert", {"hidden_act": "mish"}, {}, "`hidden_act` is 'mish'; computed are relu"),
-    ("bert", {"model_type": "ernie"}, {}, "type is 'ernie'; with such names are read bert"),
-    ("bert", {"position_embedding_type": "relative_key"}, {}, "'relative_key', not absolute"),
-    ("albert", {"num_hidden_layers": 10**12}, {}, "`num_hidden_layers` is 1000000000000"),
-    ("llama", {"model_type": "gemma2"}, {}, "type is 'gemma2'"),
-    ("llama", {"rope_parameters": {"rope_type": "yarn"}}, {}, "'yarn'; computed are default"),
-    ("llama", {"num_key_value_heads": 3}, {}, r"shape \(18, 8\); it has \(12, 8\)"),
+    ("bert", {"num_attention_heads": "2"}, {}, "must be a whole number; got '2'"),
+    ("bert", {"num_hidden_layers": 3}, {}, r"3, but the number of layers is 2: `encoder.layer.2"),
+    ("bert", {"num_hidden_layers": 1}, {}, "1, but the number of layers is 2"),
+    ("bert", {"hidden_act": "mish"}, {}, "`hidden_act` must be one of relu.*; got 'mish'"),
+    ("bert", {"model_type": "ernie"}, {}, "type 'ernie' is not supported.*types are bert"),
+    ("bert", {"position_embedding_type": "relative_key"}, {}, "must be absolute; got 'relative_key'"),
+    ("albert", {"num_hidden_layers": 10**12}, {}, "`num_hidden_layers` must .*; got 1000000000000"),
+    ("llama", {"model_type": "gemma2"}, {}, "type 'gemma2'"),
+    ("llama", {"rope_parameters": {"rope_type": "yarn"}}, {}, "must be default.*; got 'yarn'"),
+    ("llama", {"num_key_value_heads": 3}, {}, r"shape \(18, 8\); got \(12, 8\)"),
     ("gpt2", {"n_head": 5}, {}, "5 heads"),
-    ("gpt2", {"scale_attn_weights": False}, {}, "not scaled"),
-    ("torch_last", {"nhead": None}, {}, "state it as config={'nhead'"),
-    ("bert", {}, {"embeddings.LayerNorm.bias": np.zeros(7)}, r"shape \(8\); it has \(7,\)"),
+    ("gpt2", {"scale_attn_weights": False}, {}, "unscaled scores"),
+    ("torch_last", {"nhead": None}, {}, "pass it as config={'nhead'"),
+    ("bert", {}, {"embeddings.LayerNorm.bias": np.zeros(7)}, r"shape \(8\); got \(7,\)"),
     ("bert", {}, {"embeddings.word_embeddings.weight": None}, "is missing"),
     ("bert", {}, {"encoder.layer.0.extra.weight": np.zeros(1)}, "does not belong"),
     ("bert", {}, {"encoder.layer.0.output.dense.weight": np.full((8, 12), np.nan)}, "not finite"),
-    ("bert", {}, {"encoder.layer.0.output.dense.bias": np.zeros(8, int)}, "must hold floats"),
+    ("bert", {}, {"encoder.layer.0.output.dense.bias": np.zeros(8, int)}, "must contain floats"),
     ("llama", {}, {"model.layers.0.self_attn.q_norm.weight": np.ones(6)}, "q_norm.* not belong"),
     ("torch_last", {}, {"layers.0.multihead_attn.in_proj_weight": np.ones(1)}, "not belong"),
     ("bert", {}, {"decoder.encoder.layer.0.attention.self.query.weight": 1.0}, "several stacks"),

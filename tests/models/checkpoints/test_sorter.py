@@ -5,22 +5,22 @@ import pytest
 
 import hardmax as hm
 from hardmax.models.checkpoints.sorter.training import (
-    Sizes,
-    initial_weights,
-    loss_and_gradient,
-    words,
+    SorterConfig,
+    compute_loss_and_gradient,
+    draw_weights,
+    iter_batches,
 )
 
 
 def test_the_gradient_is_the_derivative_of_the_loss():
-    sizes, rng = Sizes(batch=3, most_letters=5), np.random.default_rng(1)
-    weights = {k: v.astype(float) for k, v in initial_weights(sizes, rng).items()}
-    tokens = next(words(sizes, rng))
-    gradient = loss_and_gradient(weights, tokens, sizes)[2]
+    sizes, rng = SorterConfig(batch=3, most_letters=5), np.random.default_rng(1)
+    weights = {k: v.astype(float) for k, v in draw_weights(sizes, rng).items()}
+    tokens = next(iter_batches(sizes, rng))
+    gradient = compute_loss_and_gradient(weights, tokens, sizes)[2]
     for name, array in weights.items():
         step = 1e-5 * rng.standard_normal(array.shape)
         up, down = (
-            loss_and_gradient({**weights, name: array + sign * step}, tokens, sizes)[0]
+            compute_loss_and_gradient({**weights, name: array + sign * step}, tokens, sizes)[0]
             for sign in (1.0, -1.0)
         )
         assert (gradient[name] * step).sum() == pytest.approx((up - down) / 2, rel=1e-4, abs=1e-12)
@@ -28,8 +28,8 @@ def test_the_gradient_is_the_derivative_of_the_loss():
 
 def test_training_and_the_forward_pass_agree_on_the_model():
     model = hm.load_checkpoint("hardmax")
-    sizes = Sizes(batch=2, most_letters=8)
-    tokens = next(words(sizes, np.random.default_rng(0)))
+    sizes = SorterConfig(batch=2, most_letters=8)
+    tokens = next(iter_batches(sizes, np.random.default_rng(0)))
     stored = {
         "wte.weight": model.embedding.tokens,
         "wpe.weight": model.embedding.positions,
@@ -55,7 +55,7 @@ def test_training_and_the_forward_pass_agree_on_the_model():
             stored[f"h.{i}.mlp.{name}.weight"] = linear.weight
             stored[f"h.{i}.mlp.{name}.bias"] = linear.bias
     weights = {name: array.astype(float) for name, array in stored.items()}
-    loss, right, _ = loss_and_gradient(weights, tokens, sizes)
+    loss, right, _ = compute_loss_and_gradient(weights, tokens, sizes)
     n = tokens.shape[1] // 2
     scores = np.array([hm.models.run_transformer(model, row[:-1]).logits[-n:] for row in tokens])
     shares = np.exp(scores) / np.exp(scores).sum(axis=-1, keepdims=True)

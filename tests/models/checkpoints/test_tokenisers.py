@@ -7,10 +7,10 @@ import re
 import pytest
 
 from hardmax.errors import HardmaxError, RecordFormatError
-from hardmax.models.checkpoints.tokenisers.charsmaps import mapped_characters
-from hardmax.models.checkpoints.tokenisers.described import described_tokens
-from hardmax.models.checkpoints.tokenisers.gguf_headers import gguf_tokens
-from hardmax.models.checkpoints.tokenisers.patterns import compiled, pieces
+from hardmax.models.checkpoints.tokenisers.charsmaps import apply_charsmap
+from hardmax.models.checkpoints.tokenisers.described import tokenise_text
+from hardmax.models.checkpoints.tokenisers.gguf_headers import tokenise_with_gguf
+from hardmax.models.checkpoints.tokenisers.patterns import compile_pattern, split_by_pattern
 from tests.models.checkpoints.tokenisers import BYTES, TOKENISERS
 
 TEXT = "Abab ab's 1212\u00e9"
@@ -32,7 +32,7 @@ PARTS = [*ODD, "ab", "abab", "ing", "ab ", "<s>", "[SEP]", "<|begin|>", "12"]
 
 
 def numbers_of(name, text):
-    return [number for _, number in described_tokens(TOKENISERS[name], text)]
+    return [number for _, number in tokenise_text(TOKENISERS[name], text)]
 
 
 @pytest.mark.parametrize("name", TOKENISERS)
@@ -50,16 +50,16 @@ def test_the_reference_agrees(name):
 
 
 def test_words_are_shown_as_they_are_written():
-    shown = [word for word, _ in described_tokens(TOKENISERS["llama3"], "ab ab\u00e9")]
-    assert shown == ["<|begin|>", "ab", " ab", "\u00e9"]
-    shown = [word for word, _ in described_tokens(TOKENISERS["llama2"], "ab A")]
-    assert shown == ["<s>", " a", "b", " ", "A"]
+    decode_piece = [word for word, _ in tokenise_text(TOKENISERS["llama3"], "ab ab\u00e9")]
+    assert decode_piece == ["<|begin|>", "ab", " ab", "\u00e9"]
+    decode_piece = [word for word, _ in tokenise_text(TOKENISERS["llama2"], "ab A")]
+    assert decode_piece == ["<s>", " a", "b", " ", "A"]
 
 
 @pytest.mark.parametrize("pattern", ["(a+)+", "(?:a|b)*", "a*a*a*a*", r"\p{Han}", "(", "[a"])
 def test_patterns_that_are_slow_or_unknown_are_refused(pattern):
     with pytest.raises(RecordFormatError, match=r"pattern|class"):
-        compiled(pattern, "aaaa")
+        compile_pattern(pattern, "aaaa")
 
 
 @pytest.mark.parametrize(
@@ -74,21 +74,21 @@ def test_patterns_that_are_slow_or_unknown_are_refused(pattern):
     ],
 )
 def test_pieces_at_matches(behaviour, inverted, expected):
-    found = pieces("a,b,", re.compile(","), behaviour, inverted=inverted)
+    found = split_by_pattern("a,b,", re.compile(","), behaviour, inverted=inverted)
     assert found == expected.split(" ")
 
 
 def test_a_normaliser_cannot_fill_the_memory():
     double = {"type": "Replace", "pattern": {"String": "a"}, "content": "aa"}
     steps = {"type": "Sequence", "normalizers": [double] * 60}
-    with pytest.raises(RecordFormatError, match="more than 1000000"):
-        described_tokens({**TOKENISERS["words"], "normalizer": steps}, "a")
+    with pytest.raises(RecordFormatError, match="over 1000000"):
+        tokenise_text({**TOKENISERS["words"], "normalizer": steps}, "a")
 
 
 @pytest.mark.parametrize("table", ["!", "AAAA", "/////w=="])
 def test_damaged_tables_of_characters_are_refused(table):
-    with pytest.raises(RecordFormatError, match="table of characters"):
-        mapped_characters("ab", table)
+    with pytest.raises(RecordFormatError, match="character map is damaged"):
+        apply_charsmap("ab", table)
 
 
 def gguf(model, words, **fields):
@@ -101,17 +101,17 @@ def test_headers_of_gguf_files_say_the_same():
     model = TOKENISERS["llama3"]["model"]
     words = list(model["vocab"])
     header = gguf("gpt2", words, merges=model["merges"], pre="llama-bpe", bos_token_id=0)
-    assert [number for _, number in gguf_tokens(header, TEXT)] == numbers_of("llama3", TEXT)
+    assert [number for _, number in tokenise_with_gguf(header, TEXT)] == numbers_of("llama3", TEXT)
     model = TOKENISERS["smollm"]["model"]
     header = gguf("gpt2", list(model["vocab"]), merges=model["merges"], pre="smollm")
-    assert [number for _, number in gguf_tokens(header, TEXT)] == numbers_of("smollm", TEXT)
+    assert [number for _, number in tokenise_with_gguf(header, TEXT)] == numbers_of("smollm", TEXT)
 
 
 def test_pieces_with_scores_of_gguf_files_merge_the_highest_first():
     words = ["<unk>", "<s>", *BYTES, "▁", "a", "b", "ab", "ba", "▁ab"]
     scores = [0.0] * 258 + [-5.0, -5.0, -5.0, -2.0, -1.0, -3.0]
     header = gguf("llama", words, scores=scores, bos_token_id=1)
-    assert [word for word, _ in gguf_tokens(header, "abab\u00e9")][:5] == [
+    assert [word for word, _ in tokenise_with_gguf(header, "abab\u00e9")][:5] == [
         "<s>",
         " ",
         "a",
@@ -119,8 +119,8 @@ def test_pieces_with_scores_of_gguf_files_merge_the_highest_first():
         "b",
     ]
     with pytest.raises(HardmaxError, match="score for each"):
-        gguf_tokens(gguf("llama", words, scores=[1.0]), "a")
-    with pytest.raises(HardmaxError, match="State the tokens"):
-        gguf_tokens(gguf("bert", words), "a")
+        tokenise_with_gguf(gguf("llama", words, scores=[1.0]), "a")
+    with pytest.raises(HardmaxError, match="Pass token ids"):
+        tokenise_with_gguf(gguf("bert", words), "a")
     with pytest.raises(HardmaxError, match="'tekken'"):
-        gguf_tokens(gguf("gpt2", words, merges=[], pre="tekken"), "a")
+        tokenise_with_gguf(gguf("gpt2", words, merges=[], pre="tekken"), "a")

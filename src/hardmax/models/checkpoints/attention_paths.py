@@ -28,13 +28,13 @@ from hardmax._ground.arguments import Sizes, integer, read_only_copy
 from hardmax._ground.display import html_card, pluralize
 from hardmax.exact.dyadic import integer_matrix
 from hardmax.models.checkpoints.heads import refuse_query_norms
-from hardmax.models.checkpoints.weights import AttentionWeights, TransformerWeights, seen_keys
+from hardmax.models.checkpoints.weights import AttentionWeights, TransformerWeights, visible_keys
 from hardmax.typing import AnyArray, ArrayLike, FloatArray, IntArray
 
 Triple = tuple[int, int, int]
 Name = Fraction | Triple
 _BITS = 80
-"""The initial precision of balls; it grows until two places are separated."""
+"""The initial precision of balls in bits; it is doubled until two roots are separated."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -105,33 +105,33 @@ def attention_path(
     finish = sizes.floats("end", end, ("n", "d"))
     heads, n = weights.layers[layer].attention, len(begin)
     refuse_query_norms(heads)
-    seen = seen_keys(n, heads.is_causal, heads.window)
+    seen = visible_keys(n, heads.is_causal, heads.window)
     rows = np.vstack([begin, finish])
     group = heads.n_heads // heads.n_kv_heads
     found: list[tuple[Name, int, int, int, int]] = []
     first = np.zeros((heads.n_heads, n), dtype=np.int64)
     for head in range(heads.n_heads):
-        queries = _projected(rows, heads.query[head], _bias(heads.query_bias, head), heads)
+        queries = _project(rows, heads.query[head], _head_bias(heads.query_bias, head), heads)
         kv = head // group
-        keys = _projected(rows, heads.key[kv], _bias(heads.key_bias, kv), heads)
-        a, b, c = _coefficients(queries, keys, n)
+        keys = _project(rows, heads.key[kv], _head_bias(heads.key_bias, kv), heads)
+        a, b, c = _score_coefficients(queries, keys, n)
         for token in range(n):
             shown = np.flatnonzero(seen[token]).tolist()
             scores = [(a[token][j], b[token][j], c[token][j]) for j in shown]
-            winner, events = _envelope(scores)
+            winner, events = _upper_envelope(scores)
             first[head, token] = shown[winner]
             found += [(at, head, token, shown[i], shown[j]) for at, i, j in events]
-    return _collected(found, first)
+    return _collect_changes(found, first)
 
 
-def _bias(biases: AnyArray | None, head: int) -> AnyArray | None:
+def _head_bias(biases: AnyArray | None, head: int) -> AnyArray | None:
     return None if biases is None else biases[head]
 
 
-def _projected(
+def _project(
     rows: FloatArray, weight: AnyArray, bias: AnyArray | None, heads: AttentionWeights
 ) -> fmpz_mat:
-    """Return queries or keys of both ends as integers with a common scale, shape `(2 n, d_k)`."""
+    """Return the queries or keys at both ends as integers with one scale, shape `(2 n, d_k)`."""
     shift = np.zeros(weight.shape[1]) if bias is None else bias
     joint = np.vstack([weight, shift[None]]).astype(np.float64)
     homogeneous = np.column_stack([rows, np.ones(len(rows))])
@@ -145,7 +145,7 @@ def _projected(
     return fmpz_mat([row[(i % n) * d_k : (i % n + 1) * d_k] for i, row in enumerate(table)])
 
 
-def _coefficients(queries: fmpz_mat, keys: fmpz_mat, n: int) -> list[list[list[int]]]:
+def _score_coefficients(queries: fmpz_mat, keys: fmpz_mat, n: int) -> list[list[list[int]]]:
     """Return the three coefficients of all scores, each as a table of integers `(n, n)`."""
     parts = []
     for both in (queries, keys):
@@ -157,10 +157,10 @@ def _coefficients(queries: fmpz_mat, keys: fmpz_mat, n: int) -> list[list[list[i
     return [[[int(entry) for entry in row] for row in table.tolist()] for table in tables]
 
 
-def _envelope(scores: Sequence[Triple]) -> tuple[int, list[tuple[Name, int, int]]]:
-    """Return the largest of quadratic polynomials just after 0, and all its changes on (0, 1).
+def _upper_envelope(scores: Sequence[Triple]) -> tuple[int, list[tuple[Name, int, int]]]:
+    """Return the largest quadratic polynomial just after 0, and each change of it on (0, 1).
 
-    Equal polynomials tie everywhere; the first of them represents all.
+    Equal polynomials tie everywhere; the first of them represents them all.
     """
     distinct = {score: i for i, score in reversed(list(enumerate(scores)))}
     # Just after 0, compare the constants, then the slopes, then the curvatures.
@@ -173,12 +173,12 @@ def _envelope(scores: Sequence[Triple]) -> tuple[int, list[tuple[Name, int, int]
         after = current
         for score in distinct:
             gap = (score[0] - current[0], score[1] - current[1], score[2] - current[2])
-            at = _rise(gap)
-            if at is None or not _less(now, at) or not _less(at, Fraction(1)):
+            at = _find_sign_change(gap)
+            if at is None or not _is_less(now, at) or not _is_less(at, Fraction(1)):
                 continue
-            if best is None or _less(at, best):
+            if best is None or _is_less(at, best):
                 best, after = at, score
-            elif at == best and _beats_behind(score, after, at):
+            elif at == best and _is_larger_after(score, after, at):
                 after = score
         if best is None:
             return winner, events
@@ -186,8 +186,8 @@ def _envelope(scores: Sequence[Triple]) -> tuple[int, list[tuple[Name, int, int]
         current, now = after, best
 
 
-def _rise(gap: Triple) -> Name | None:
-    """Return the name of the place where a polynomial turns positive from negative, if any."""
+def _find_sign_change(gap: Triple) -> Name | None:
+    """Return the name of the root at which a polynomial changes from negative to positive."""
     a, b, c = gap
     if not a:
         return Fraction(-c, b) if b > 0 else None
@@ -201,8 +201,8 @@ def _rise(gap: Triple) -> Name | None:
     return (a // common, b // common, c // common)
 
 
-def _beats_behind(one: Triple, other: Triple, at: Name) -> bool:
-    """Whether the first of two polynomials that agree at a place is larger just after it."""
+def _is_larger_after(one: Triple, other: Triple, at: Name) -> bool:
+    """Whether the first of two polynomials that agree at a point is larger just after it."""
     a, b, c = one[0] - other[0], one[1] - other[1], one[2] - other[2]
     if not a:
         return b > 0
@@ -211,14 +211,14 @@ def _beats_behind(one: Triple, other: Triple, at: Name) -> bool:
     bits = _BITS
     while True:
         with ctx.workprec(bits):
-            slope = 2 * a * _ball(at) + b
+            slope = 2 * a * _enclose_root(at) + b
             if slope > 0 or slope < 0:
                 return bool(slope > 0)
         bits *= 2
 
 
-def _less(one: Name, other: Name) -> bool:
-    """Whether one place comes before another, decided exactly."""
+def _is_less(one: Name, other: Name) -> bool:
+    """Whether one root is less than another, decided exactly."""
     if one == other:
         return False
     if isinstance(one, Fraction) and isinstance(other, Fraction):
@@ -226,18 +226,18 @@ def _less(one: Name, other: Name) -> bool:
     bits = _BITS
     while True:
         with ctx.workprec(bits):
-            left, right = _ball(one), _ball(other)
+            left, right = _enclose_root(one), _enclose_root(other)
             if left < right or left > right:
                 return bool(left < right)
         bits *= 2
 
 
-def _compared(one: Name, other: Name) -> int:
-    return _less(other, one) - _less(one, other)
+def _compare(one: Name, other: Name) -> int:
+    return _is_less(other, one) - _is_less(one, other)
 
 
-def _ball(name: Name) -> arb:
-    """Return a place as a ball, at the precision of the context."""
+def _enclose_root(name: Name) -> arb:
+    """Enclose a root in a ball, at the precision of the context."""
     if isinstance(name, Fraction):
         return arb(name.numerator) / name.denominator
     a, b, c = name
@@ -246,11 +246,13 @@ def _ball(name: Name) -> arb:
     return -2 * c / (b + root) if b > 0 else (root - b) / (2 * a)
 
 
-def _collected(found: list[tuple[Name, int, int, int, int]], first: IntArray) -> AttentionPath:
+def _collect_changes(
+    found: list[tuple[Name, int, int, int, int]], first: IntArray
+) -> AttentionPath:
     names = {event[0] for event in found}
-    order = sorted(names, key=cmp_to_key(_compared))
+    order = sorted(names, key=cmp_to_key(_compare))
     with ctx.workprec(_BITS):
-        breakpoints = np.array([float(_ball(name).mid()) for name in order])
+        breakpoints = np.array([float(_enclose_root(name).mid()) for name in order])
     number = {name: i for i, name in enumerate(order)}
     rows = sorted((number[at], *rest) for at, *rest in found)
     changes = np.array(rows, dtype=np.int64).reshape(len(rows), 5)

@@ -27,60 +27,60 @@ _REVISION = re.compile(r"[\w-]{1,64}", re.ASCII)
 _MOST_LISTED = 5
 
 
-def weights_file(source: str | os.PathLike[str], select: str | None) -> Path:
-    """Return the one file of weights that `source` and `select` of `load_checkpoint` mean."""
+def find_weights_file(source: str | os.PathLike[str], select: str | None) -> Path:
+    """Return the file of weights that `source` and `select` of `load_checkpoint` specify."""
     if source != BUNDLED and Path(source).is_file():
         if select is not None:
             raise ArgumentError(f"`select` must be None if `source` is a file; got {select!r}.")
         return Path(source)
-    root = _folder(source)
-    below = list(_weights_below(root))
+    root = _find_folder(source)
+    below = list(_iter_weights_files(root))
     if select is None:
-        files = _preferred([file for file in below if file.parent == root] or below)
+        files = _select_preferred([file for file in below if file.parent == root] or below)
     else:
         wanted = f"/{select.strip('/')}/"
         files = [file for file in below if wanted in f"/{file.relative_to(root).as_posix()}/"]
-        files = _preferred(files)
+        files = _select_preferred(files)
         if not files:
             raise ArgumentError(
                 f"`select` must name a checkpoint in {os.fspath(source)!r:.200}, which holds "
-                f"{_listed(_preferred(below), root)}; got {select!r:.200}."
+                f"{_format_names(_select_preferred(below), root)}; got {select!r:.200}."
             )
     if len(files) != 1:
         raise ArgumentError(
             f"`source` must hold one checkpoint; {os.fspath(source)!r:.200} holds {len(files)}: "
-            f"{_listed(files, root)}. Choose one with `select`."
+            f"{_format_names(files, root)}. Choose one with `select`."
         )
     return files[0]
 
 
-def _folder(source: str | os.PathLike[str]) -> Path:
-    """Return the folder with weights that a source means."""
+def _find_folder(source: str | os.PathLike[str]) -> Path:
+    """Return the folder with weights that a source specifies."""
     if source == BUNDLED:
         return _BUNDLED_FOLDER
     path, found = Path(source), ""
     if path.is_dir():
-        if any(_weights_below(path)):
+        if any(_iter_weights_files(path)):
             return path
         found = " This folder contains no weights."
     if isinstance(source, str):
-        package = _package_folder(source)
-        if package is not None and any(_weights_below(package)):
+        package = _find_package_folder(source)
+        if package is not None and any(_iter_weights_files(package)):
             return package
         if package is not None:
             found += " The installed package of this name contains no weights."
         if _MODEL_ID.fullmatch(source) and not source.endswith(SUFFIXES) and "--" not in source:
-            snapshot = _snapshot(source)
+            snapshot = _find_snapshot(source)
             if snapshot is not None:
                 return snapshot
-            found += _how_to_cache(source)
+            found += _describe_cache(source)
     raise ArgumentError(
         "`source` must be a file, a folder with weights, an installed package with weights or a "
         f"model in the Hugging Face cache; got {os.fspath(source)!r:.200}.{found}"
     )
 
 
-def _package_folder(name: str) -> Path | None:
+def _find_package_folder(name: str) -> Path | None:
     spec = None
     if name.replace("-", "_").isidentifier() and name != "__main__":
         spec = find_spec(name.replace("-", "_"))
@@ -89,27 +89,29 @@ def _package_folder(name: str) -> Path | None:
     return Path(next(iter(spec.submodule_search_locations)))
 
 
-def _hub_cache() -> Path:
+def _hub_cache_folder() -> Path:
     """Return the folder in which Hugging Face libraries cache downloads."""
 
-    def stated(variable: str, default: str) -> str:
+    def read_variable(variable: str, default: str) -> str:
         return os.path.expandvars(os.path.expanduser(os.environ.get(variable) or default))
 
-    home = stated("HF_HOME", os.path.join(stated("XDG_CACHE_HOME", "~/.cache"), "huggingface"))
-    older = stated("HUGGINGFACE_HUB_CACHE", os.path.join(home, "hub"))
-    return Path(stated("HF_HUB_CACHE", older))
+    home = read_variable(
+        "HF_HOME", os.path.join(read_variable("XDG_CACHE_HOME", "~/.cache"), "huggingface")
+    )
+    older = read_variable("HUGGINGFACE_HUB_CACHE", os.path.join(home, "hub"))
+    return Path(read_variable("HF_HUB_CACHE", older))
 
 
-def _snapshot(name: str) -> Path | None:
+def _find_snapshot(name: str) -> Path | None:
     """Return the snapshot of a model in the Hugging Face cache, or None if it is not there.
 
     Raises:
         ArgumentError: If the cached model has no weights, or several snapshots but no main
             revision.
-        RecordFormatError: If a link leads out of the model's blobs, or the main revision is not the
-            name of a snapshot.
+        RecordFormatError: If a link points outside the model's blobs, or the main revision is not
+            the name of a snapshot.
     """
-    model = _hub_cache() / f"models--{name.replace('/', '--')}"
+    model = _hub_cache_folder() / f"models--{name.replace('/', '--')}"
     if not os.path.isdir(model):
         return None
     model = place = model.resolve()
@@ -123,15 +125,16 @@ def _snapshot(name: str) -> Path | None:
                 f"`source` has a damaged cache: {main} does not name a revision."
             )
         revisions = [revision]
-    if len(revisions) > 1:  # Each was downloaded by its commit hash.
+    if len(revisions) > 1:  # Without a main revision, each was downloaded by its commit hash.
         raise ArgumentError(
             f"`source` must have a main revision or exactly one snapshot in the cache; {name!r} "
-            f"has {len(revisions)}. Pass the folder of one, such as {snapshots / revisions[0]}."
+            f"has {len(revisions)}. Pass the folder of a snapshot, such as "
+            f"{snapshots / revisions[0]}."
         )
     for revision in revisions:
         place = snapshots / revision
         _check_links(place, model / "blobs")
-        if any(_weights_below(place)):
+        if any(_iter_weights_files(place)):
             return place
     raise ArgumentError(
         f"`source` must be a model with weights in the cache; {name!r} has none in {place}. "
@@ -140,7 +143,7 @@ def _snapshot(name: str) -> Path | None:
 
 
 def _check_links(snapshot: Path, blobs: Path) -> None:
-    """Refuse a snapshot if it, or a link in it, leads anywhere but to the blobs."""
+    """Raise if a snapshot, or a link in it, points outside the model's blobs."""
     places = [snapshot]
     for folder, folders, files in os.walk(snapshot):
         places += (Path(folder, name) for name in (*folders, *files))
@@ -148,18 +151,18 @@ def _check_links(snapshot: Path, blobs: Path) -> None:
         if place.is_symlink():
             try:
                 target = place.resolve()
-            except (OSError, RuntimeError):  # The link leads back to itself.
+            except (OSError, RuntimeError):  # The link points to itself.
                 target = place
             if not target.is_relative_to(blobs):
                 raise RecordFormatError(
-                    f"`source` must have a snapshot that links to the blobs of its model; {place} "
-                    f"leads to {target}."
+                    f"`source` must have a snapshot that only links to the blobs of its model; "
+                    f"{place} points to {target}."
                 )
 
 
-def _how_to_cache(name: str) -> str:
+def _describe_cache(name: str) -> str:
     """Describe the cache that was searched, similar names in it, and how to add the model."""
-    cache = _hub_cache()
+    cache = _hub_cache_folder()
     cached = (p.name.removeprefix("models--").replace("--", "/") for p in cache.glob("models--*"))
     last = name.rpartition("/")[2].lower()
     similar = sorted(other for other in cached if other.rpartition("/")[2].lower() == last)
@@ -171,7 +174,7 @@ def _how_to_cache(name: str) -> str:
     )
 
 
-def _weights_below(root: Path) -> Iterator[Path]:
+def _iter_weights_files(root: Path) -> Iterator[Path]:
     """Yield the files of weights below a folder, except in hidden folders and environments."""
     for folder, folders, files in os.walk(root):
         folders[:] = sorted(
@@ -181,18 +184,18 @@ def _weights_below(root: Path) -> Iterator[Path]:
             and not any(Path(folder, name, mark).exists() for mark in _ENVIRONMENTS)
         )
         for name in sorted(files):
-            if not name.startswith(".") and _is_weights(Path(folder, name)):
+            if not name.startswith(".") and _is_weights_file(Path(folder, name)):
                 yield Path(folder, name)
 
 
-def _is_weights(file: Path) -> bool:
+def _is_weights_file(file: Path) -> bool:
     is_index = file.name.endswith(tuple(f"{suffix}{INDEX}" for suffix in SUFFIXES))
     is_weights = file.suffix in SUFFIXES and not file.name.startswith(_NOT_WEIGHTS)
     return (is_index or is_weights) and file.is_file()
 
 
-def _preferred(files: list[Path]) -> list[Path]:
-    """Return, for each folder, its indices, or otherwise its files of the most preferred kind."""
+def _select_preferred(files: list[Path]) -> list[Path]:
+    """Return the index files of each folder or, without any, its files of the preferred kind."""
     chosen: list[Path] = []
     for folder in sorted({file.parent for file in files}):
         inside = [file for file in files if file.parent == folder]
@@ -202,7 +205,7 @@ def _preferred(files: list[Path]) -> list[Path]:
     return chosen
 
 
-def _listed(files: list[Path], root: Path) -> str:
+def _format_names(files: list[Path], root: Path) -> str:
     names = sorted(file.relative_to(root).as_posix() for file in files)
     more = f" and {len(names) - _MOST_LISTED} more" if len(names) > _MOST_LISTED else ""
     return f"{', '.join(names[:_MOST_LISTED])}{more}"

@@ -15,9 +15,9 @@ from hardmax.models.checkpoints.weights import (
     LayerWeights,
     MlpWeights,
     TransformerWeights,
-    normed,
-    product,
-    seen_keys,
+    apply_norm,
+    multiply,
+    visible_keys,
 )
 from hardmax.typing import ArrayLike, FloatArray
 
@@ -143,7 +143,7 @@ def run_transformer(
     elif weights.embedding is None:
         raise ArgumentError("Pass `vectors`: the model has no token embedding.")
     else:
-        embedded = _embedded(weights.embedding, tokens, token_types)
+        embedded = _embed(weights.embedding, tokens, token_types)
     heads_of: dict[int, set[int]] = {}
     for layer, head in hard:
         layer = integer("hard", layer, at_least=0, at_most=len(weights.layers) - 1)
@@ -152,10 +152,10 @@ def run_transformer(
     hidden, layers = embedded, []
     with np.errstate(all="ignore"):
         for number, layer_weights in enumerate(weights.layers):
-            layers.append(_layer(layer_weights, hidden, heads_of.get(number, ())))
+            layers.append(_run_layer(layer_weights, hidden, heads_of.get(number, ())))
             hidden = layers[-1].outputs
-        hidden = normed(weights.final_norm, hidden)
-        logits = None if weights.unembedding is None else product(hidden, weights.unembedding)
+        hidden = apply_norm(weights.final_norm, hidden)
+        logits = None if weights.unembedding is None else multiply(hidden, weights.unembedding)
     _refuse_overflow(hidden if logits is None else logits)
     return Activations(embedded, tuple(layers), hidden, logits)
 
@@ -191,10 +191,10 @@ def run_from_layer(
     for head, replaced in given.items():
         rows[head] = replaced
     with np.errstate(all="ignore"):
-        hidden = _outputs(weights.layers[layer], x, before.values, rows)
+        hidden = _layer_output(weights.layers[layer], x, before.values, rows)
         for after in weights.layers[layer + 1 :]:
-            hidden = _layer(after, hidden).outputs
-        hidden = normed(weights.final_norm, hidden)
+            hidden = _run_layer(after, hidden).outputs
+        hidden = apply_norm(weights.final_norm, hidden)
     _refuse_overflow(hidden)
     return hidden
 
@@ -205,10 +205,10 @@ def _refuse_overflow(outputs: FloatArray) -> None:
         raise NonFiniteError("The forward pass of `weights` exceeds the range of float64.")
 
 
-def _embedded(embedding: EmbeddingWeights, tokens: Any, token_types: Any) -> FloatArray:
+def _embed(embedding: EmbeddingWeights, tokens: Any, token_types: Any) -> FloatArray:
     sizes = Sizes()
     numbers = sizes.ints("tokens", tokens, ("n",))
-    _refuse_unknown("tokens", numbers, embedding.tokens)
+    _check_ids("tokens", numbers, embedding.tokens)
     found = embedding.tokens[numbers].astype(np.float64)
     if embedding.positions is not None:
         places = embedding.first_position + np.arange(len(numbers))
@@ -222,14 +222,14 @@ def _embedded(embedding: EmbeddingWeights, tokens: Any, token_types: Any) -> Flo
         types = np.zeros_like(numbers)
         if token_types is not None:
             types = sizes.ints("token_types", token_types, ("n",))
-        _refuse_unknown("token_types", types, embedding.types)
+        _check_ids("token_types", types, embedding.types)
         found += embedding.types[types]
     if embedding.norm is not None:
         found = embedding.norm(found)
     return found if embedding.projection is None else embedding.projection(found)
 
 
-def _refuse_unknown(name: str, numbers: Any, table: Any) -> None:
+def _check_ids(name: str, numbers: Any, table: Any) -> None:
     if len(numbers) and not 0 <= numbers.min() <= numbers.max() < len(table):
         raise ArgumentError(
             f"`{name}` must be numbers from 0 to {len(table) - 1}; got {numbers.min()} to "
@@ -237,34 +237,34 @@ def _refuse_unknown(name: str, numbers: Any, table: Any) -> None:
         )
 
 
-def _layer(layer: LayerWeights, x: FloatArray, hard: Collection[int] = ()) -> LayerActivations:
-    inputs = normed(layer.attention_norm, x) if layer.norm_first else x
-    queries, keys, values = _projected(layer.attention, inputs)
-    scores = _scores(layer.attention, queries, keys)
-    weights = soft_rows(scores)
+def _run_layer(layer: LayerWeights, x: FloatArray, hard: Collection[int] = ()) -> LayerActivations:
+    inputs = apply_norm(layer.attention_norm, x) if layer.norm_first else x
+    queries, keys, values = _project(layer.attention, inputs)
+    scores = _attention_scores(layer.attention, queries, keys)
+    weights = softmax_rows(scores)
     for head in hard:
-        weights[head] = hard_rows(scores[head])
-    outputs = _outputs(layer, x, values, weights)
+        weights[head] = hardmax_rows(scores[head])
+    outputs = _layer_output(layer, x, values, weights)
     return LayerActivations(inputs, queries, keys, values, weights, outputs)
 
 
-def _outputs(
+def _layer_output(
     layer: LayerWeights, x: FloatArray, values: FloatArray, weights: FloatArray
 ) -> FloatArray:
     """Return the output of a layer from its input, the values of its heads and their weights."""
     group = layer.attention.n_heads // layer.attention.n_kv_heads
     mixed = weights @ values.repeat(group, axis=0)
-    z = x + product(mixed, layer.attention.output).sum(axis=0)
+    z = x + multiply(mixed, layer.attention.output).sum(axis=0)
     if layer.attention.output_bias is not None:
         z = z + layer.attention.output_bias
     if layer.norm_first:
         read = x if layer.is_parallel else z
-        return np.asarray(z + _mlp(layer.mlp, normed(layer.mlp_norm, read)))
-    z = normed(layer.attention_norm, z)
-    return normed(layer.mlp_norm, z + _mlp(layer.mlp, z))
+        return np.asarray(z + _apply_mlp(layer.mlp, apply_norm(layer.mlp_norm, read)))
+    z = apply_norm(layer.attention_norm, z)
+    return apply_norm(layer.mlp_norm, z + _apply_mlp(layer.mlp, z))
 
 
-def _projected(heads: AttentionWeights, x: FloatArray) -> tuple[FloatArray, ...]:
+def _project(heads: AttentionWeights, x: FloatArray) -> tuple[FloatArray, ...]:
     """Return queries, keys and values, one row per token."""
     found = []
     for weight, bias, norm in (
@@ -272,41 +272,41 @@ def _projected(heads: AttentionWeights, x: FloatArray) -> tuple[FloatArray, ...]
         (heads.key, heads.key_bias, heads.key_norm),
         (heads.value, heads.value_bias, None),
     ):
-        rows = product(x, weight)
-        found.append(normed(norm, rows if bias is None else rows + bias[:, None, :]))
+        rows = multiply(x, weight)
+        found.append(apply_norm(norm, rows if bias is None else rows + bias[:, None, :]))
     if heads.rotary is not None:
         positions = np.arange(len(x))
         found[:2] = [heads.rotary(rows, positions) for rows in found[:2]]
     return tuple(found)
 
 
-def _scores(heads: AttentionWeights, queries: FloatArray, keys: FloatArray) -> FloatArray:
+def _attention_scores(heads: AttentionWeights, queries: FloatArray, keys: FloatArray) -> FloatArray:
     group = heads.n_heads // heads.n_kv_heads
     scores = queries @ keys.repeat(group, axis=0).transpose(0, 2, 1) / heads.temperature
-    seen = seen_keys(queries.shape[1], heads.is_causal, heads.window)
+    seen = visible_keys(queries.shape[1], heads.is_causal, heads.window)
     return np.where(seen, scores, -np.inf)
 
 
-def soft_rows(scores: FloatArray) -> FloatArray:
+def softmax_rows(scores: FloatArray) -> FloatArray:
     r"""Return the softmax of each row; entries may be $-\infty$, but not all entries of a row."""
     with np.errstate(under="ignore"):
         weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
     return np.asarray(weights / weights.sum(axis=-1, keepdims=True))
 
 
-def hard_rows(scores: FloatArray) -> FloatArray:
+def hardmax_rows(scores: FloatArray) -> FloatArray:
     """Return rows with 1 at the largest score, shared equally if several are the largest."""
     is_best = scores == scores.max(axis=-1, keepdims=True)
     return np.asarray(is_best / is_best.sum(axis=-1, keepdims=True))
 
 
-def _mlp(mlp: MlpWeights, x: FloatArray) -> FloatArray:
+def _apply_mlp(mlp: MlpWeights, x: FloatArray) -> FloatArray:
     if mlp.gate is None:
-        return mlp.down(_activated(mlp.activation, mlp.up(x)))
-    return mlp.down(_activated(mlp.activation, mlp.gate(x)) * mlp.up(x))
+        return mlp.down(_activate(mlp.activation, mlp.up(x)))
+    return mlp.down(_activate(mlp.activation, mlp.gate(x)) * mlp.up(x))
 
 
-def _activated(name: str, x: FloatArray) -> FloatArray:
+def _activate(name: str, x: FloatArray) -> FloatArray:
     from scipy.special import erf, expit
 
     if name == "relu":

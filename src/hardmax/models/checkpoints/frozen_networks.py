@@ -11,14 +11,14 @@ heads read it, moves in $\mathbb{R}^d$, and the cells show which key each head s
 every layer
 
 * each head attends to its best key only;
-* keys and values are those of the given forward pass, including the token's own. In a causal model
+* keys and values come from the given forward pass, including the token's own. In a causal model
 the other tokens do not see the last one, so for the last token this choice only affects its own key
 and value; in a bidirectional model it affects all tokens;
 * each norm divides by its size at the reference (the original token), which makes it affine. The
 dependence on the direction is kept, the division by $\rho(x)$ is not.
 
-At the reference, and wherever the norms have the same sizes, the network computes the same as the
-model with hard heads. Each norm is multiplied into the next matrix, which rounds; the network is
+At the reference, and wherever the norms have the same sizes, the network agrees with the model with
+hard heads. Each norm is multiplied into the next matrix, and the product is rounded; the network is
 exact with respect to the numbers it stores.
 """
 
@@ -37,7 +37,7 @@ from hardmax.models.checkpoints.weights import (
     Linear,
     Norm,
     TransformerWeights,
-    normed,
+    apply_norm,
 )
 from hardmax.models.heads import AttentionHead
 from hardmax.models.layer_words import LayerWords, block_words
@@ -52,7 +52,7 @@ def attention_network(
     """Return the hard heads of one layer, as a token sees them, and the sum of their outputs.
 
     The input of the network is the input of the heads (see `LayerActivations.inputs`); the memory
-    is that of the forward pass. A signature has one entry for each head: the index of its key among
+    comes from the forward pass. A signature has one entry for each head: the index of its key among
     the keys that the token sees.
 
     Args:
@@ -74,9 +74,13 @@ def attention_network(
         True
     """
     layer = integer("layer", layer, at_least=0, at_most=len(weights.layers) - 1)
-    heads = _heads(weights, activations, layer, position)
+    heads = _layer_heads(weights, activations, layer, position)
     return ArgmaxNetwork(
-        (_with_bias(attention_layer(heads, residual=False), weights.layers[layer].attention),),
+        (
+            _set_output_bias(
+                attention_layer(heads, residual=False), weights.layers[layer].attention
+            ),
+        ),
         AffineMap.identity(weights.dim),
         AffineMap.identity(weights.dim),
     ).with_words([LayerWords(f"layer {layer}", "head", "key")])
@@ -95,7 +99,7 @@ def frozen_network(
     Args:
         weights: The model, with ReLU and without gates.
         activations: The result of `run_transformer` for the model. If it was run with all heads in
-            `hard`, the memory is that of the hard model, and so is the output at the reference.
+            `hard`, the memory and the output at the reference agree with the hard model.
         position: The position of the token; negative positions count from the end.
 
     Raises:
@@ -115,26 +119,31 @@ def frozen_network(
     """
     _refuse_other_activations(weights)
     dim = weights.dim
-    x = activations.embedded[_row(position, len(activations.embedded))]
+    x = activations.embedded[_row_index(position, len(activations.embedded))]
     layers: list[ArgmaxLayer] = []
-    through = AffineMap.identity(dim)  # From the stream to what the next part reads and adds to.
+    # The map from the stream to the vector that the next part reads and adds its output to.
+    through = AffineMap.identity(dim)
     for number, layer in enumerate(weights.layers):
-        heads = _heads(weights, activations, number, position)
-        first, second, x = _reference(layer, heads, x)
-        attention_norm = _frozen(layer.attention_norm, first)
-        mlp_norm = _frozen(layer.mlp_norm, second)
+        heads = _layer_heads(weights, activations, number, position)
+        first, second, x = _run_reference(layer, heads, x)
+        attention_norm = _freeze_norm(layer.attention_norm, first)
+        mlp_norm = _freeze_norm(layer.mlp_norm, second)
         if layer.norm_first:
-            inner = [_behind(head, attention_norm) for head in heads]
-            layers.append(_with_bias(attention_layer(inner, residual=True), layer.attention))
-            if layer.mlp.up.weight.shape[1]:  # The last block of a compiled one has no units.
-                layers.append(_relu(layer, mlp_norm, residual=True))
+            inner = [_precompose(head, attention_norm) for head in heads]
+            layers.append(_set_output_bias(attention_layer(inner, residual=True), layer.attention))
+            if layer.mlp.up.weight.shape[1]:  # The last block of a compiled model has no units.
+                layers.append(_build_relu_layer(layer, mlp_norm, residual=True))
         else:
-            inner = [_behind(head, through) for head in heads]
-            attention = _with_bias(attention_layer(inner, residual=False), layer.attention)
-            layers.append(_added(attention, through))
-            layers.append(_added(_relu(layer, attention_norm, residual=False), attention_norm))
+            inner = [_precompose(head, through) for head in heads]
+            attention = _set_output_bias(attention_layer(inner, residual=False), layer.attention)
+            layers.append(_add_affine_residual(attention, through))
+            layers.append(
+                _add_affine_residual(
+                    _build_relu_layer(layer, attention_norm, residual=False), attention_norm
+                )
+            )
             through = mlp_norm
-    through = _composed(through, _frozen(weights.final_norm, x))
+    through = _compose(through, _freeze_norm(weights.final_norm, x))
     words = block_words(
         ((True, not one.norm_first or one.mlp.up.weight.shape[1] > 0) for one in weights.layers),
         "layer",
@@ -169,8 +178,10 @@ def moved_token(
     _refuse_other_activations(weights)
     moved = Sizes(d=weights.dim).floats("x", x, ("d",))
     for number, layer in enumerate(weights.layers):
-        *_, moved = _reference(layer, _heads(weights, activations, number, position), moved)
-    return normed(weights.final_norm, moved)
+        *_, moved = _run_reference(
+            layer, _layer_heads(weights, activations, number, position), moved
+        )
+    return apply_norm(weights.final_norm, moved)
 
 
 def _refuse_other_activations(weights: TransformerWeights) -> None:
@@ -189,34 +200,34 @@ def _refuse_other_activations(weights: TransformerWeights) -> None:
             )
 
 
-def _heads(
+def _layer_heads(
     weights: TransformerWeights, activations: Activations, layer: int, position: int
 ) -> list[AttentionHead]:
     n_heads = weights.layers[layer].attention.n_heads
     return [checkpoint_head(weights, activations, layer, h, position) for h in range(n_heads)]
 
 
-def _reference(
+def _run_reference(
     layer: LayerWeights, heads: list[AttentionHead], x: FloatArray
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return the inputs of the two norms, and the output of the layer."""
-    inputs = normed(layer.attention_norm, x) if layer.norm_first else x
+    inputs = apply_norm(layer.attention_norm, x) if layer.norm_first else x
     u = x + np.sum([head(inputs) for head in heads], axis=0)
     if layer.attention.output_bias is not None:
         u = u + layer.attention.output_bias
     if layer.norm_first:
-        return x, u, u + _units(layer, normed(layer.mlp_norm, u))
-    z = normed(layer.attention_norm, u)
-    after = z + _units(layer, z)
-    return u, after, normed(layer.mlp_norm, after)
+        return x, u, u + _apply_units(layer, apply_norm(layer.mlp_norm, u))
+    z = apply_norm(layer.attention_norm, u)
+    after = z + _apply_units(layer, z)
+    return u, after, apply_norm(layer.mlp_norm, after)
 
 
-def _units(layer: LayerWeights, x: FloatArray) -> FloatArray:
+def _apply_units(layer: LayerWeights, x: FloatArray) -> FloatArray:
     return layer.mlp.down(np.maximum(layer.mlp.up(x), 0.0))
 
 
-def _frozen(norm: Norm | None, x: FloatArray) -> AffineMap:
-    """Return a norm, with the size it has at a point, as an affine map."""
+def _freeze_norm(norm: Norm | None, x: FloatArray) -> AffineMap:
+    """Return a norm as an affine map, with its size fixed to the value at a point."""
     if norm is None:
         return AffineMap.identity(len(x))
     centre = np.eye(len(x)) - (1.0 / len(x) if norm.kind == "layer" else 0.0)
@@ -226,37 +237,37 @@ def _frozen(norm: Norm | None, x: FloatArray) -> AffineMap:
     return AffineMap(centre * (norm.scale / size), shift)
 
 
-def _affine(linear: Linear) -> AffineMap:
+def _to_affine_map(linear: Linear) -> AffineMap:
     bias = np.zeros(linear.weight.shape[1]) if linear.bias is None else linear.bias
     return AffineMap(linear.weight, bias)
 
 
-def _composed(first: AffineMap, second: AffineMap) -> AffineMap:
+def _compose(first: AffineMap, second: AffineMap) -> AffineMap:
     """Return the composition of two maps, rounded."""
     if first.is_identity or second.is_identity:
         return second if first.is_identity else first
     return AffineMap(first.weight @ second.weight, first.bias @ second.weight + second.bias)
 
 
-def _behind(head: AttentionHead, before: AffineMap) -> AttentionHead:
+def _precompose(head: AttentionHead, before: AffineMap) -> AttentionHead:
     """Return a head that reads the output of an affine map."""
     bias = np.zeros(head.head_dim) if head.query_bias is None else head.query_bias
-    query = _composed(before, AffineMap(head.query_weight, bias))
+    query = _compose(before, AffineMap(head.query_weight, bias))
     return replace(head, query_weight=query.weight, query_bias=query.bias)
 
 
-def _relu(layer: LayerWeights, before: AffineMap, *, residual: bool) -> ArgmaxLayer:
-    up = _composed(before, _affine(layer.mlp.up))
-    return relu_layer(up, _affine(layer.mlp.down), residual=residual)
+def _build_relu_layer(layer: LayerWeights, before: AffineMap, *, residual: bool) -> ArgmaxLayer:
+    up = _compose(before, _to_affine_map(layer.mlp.up))
+    return relu_layer(up, _to_affine_map(layer.mlp.down), residual=residual)
 
 
-def _with_bias(layer: ArgmaxLayer, heads: AttentionWeights) -> ArgmaxLayer:
+def _set_output_bias(layer: ArgmaxLayer, heads: AttentionWeights) -> ArgmaxLayer:
     if heads.output_bias is None:
         return layer
     return replace(layer, output=AffineMap(layer.output.weight, heads.output_bias))
 
 
-def _added(layer: ArgmaxLayer, through: AffineMap) -> ArgmaxLayer:
+def _add_affine_residual(layer: ArgmaxLayer, through: AffineMap) -> ArgmaxLayer:
     r"""Return the layer $z \mapsto A(z) + y(z)$ from a layer $z \mapsto y(z)$ without residual.
 
     Each coordinate of $A(z)$ is a group of one form, which always wins and contributes its score.
@@ -269,7 +280,8 @@ def _added(layer: ArgmaxLayer, through: AffineMap) -> ArgmaxLayer:
     n_read = layer.reads.shape[1]
     reads = np.full((d, n_read), -1)
     reads[:, 0] = p + np.arange(d)
-    # Blocks are as wide as the values; those of these groups overlap, and hold 0 but at the start.
+    # Blocks are as wide as the values. The blocks of the new groups overlap, but only their first
+    # column is nonzero.
     beyond = np.vstack([np.eye(d), np.zeros((width - 1, d))])
     return ArgmaxLayer(
         query=AffineMap(
@@ -288,5 +300,5 @@ def _added(layer: ArgmaxLayer, through: AffineMap) -> ArgmaxLayer:
     )
 
 
-def _row(position: int, n: int) -> int:
+def _row_index(position: int, n: int) -> int:
     return integer("position", position, at_least=-n, at_most=n - 1) % n

@@ -1,6 +1,6 @@
 r"""The change in the output of a trained transformer when heads attend to their best key only.
 
-All numbers are measured in floats. The change of the output $y$ (whose rows are tokens) is
+All numbers are computed in floats. The change of the output $y$ (whose rows are tokens) is
 $\|y' - y\|_F / \|y\|_F$. The cosine compares the means over tokens, which is how sentence
 embeddings are formed.
 """
@@ -15,10 +15,10 @@ from hardmax._ground.display import html_card, short_repr
 from hardmax._ground.progress import Progress, track
 from hardmax.models.checkpoints.forward import (
     Activations,
-    hard_rows,
+    hardmax_rows,
     run_from_layer,
     run_transformer,
-    soft_rows,
+    softmax_rows,
 )
 from hardmax.models.checkpoints.head_summaries import null_queries
 from hardmax.models.checkpoints.heads import head_arrays
@@ -117,19 +117,19 @@ def head_effects(
         for number, layer in enumerate(layers):
             for head in range(layer.n_heads):
                 hard = run_from_layer(
-                    model, activations, number, {head: hard_rows(layer.scores(head))}
+                    model, activations, number, {head: hardmax_rows(layer.scores(head))}
                 )
                 scores = layer.scores(head, null_queries(layer, number, head, seed))
-                null = run_from_layer(model, activations, number, {head: soft_rows(scores)})
-                hard_null = run_from_layer(model, activations, number, {head: hard_rows(scores)})
+                null = run_from_layer(model, activations, number, {head: softmax_rows(scores)})
+                hard_null = run_from_layer(model, activations, number, {head: hardmax_rows(scores)})
                 found.append(
                     HeadEffect(
                         number,
                         head,
-                        _change(activations.hidden, hard),
-                        _change(null, hard_null),
-                        _cosine(activations.hidden, hard),
-                        _cosine(null, hard_null),
+                        _relative_change(activations.hidden, hard),
+                        _relative_change(null, hard_null),
+                        _mean_cosine(activations.hidden, hard),
+                        _mean_cosine(null, hard_null),
                     )
                 )
                 progress.advance()
@@ -173,10 +173,10 @@ def joint_effects(
         found.append(
             JointEffect(
                 n,
-                _change(activations.hidden, first.hidden),
-                _change(activations.hidden, drawn.hidden),
-                _cosine(activations.hidden, first.hidden),
-                _cosine(activations.hidden, drawn.hidden),
+                _relative_change(activations.hidden, first.hidden),
+                _relative_change(activations.hidden, drawn.hidden),
+                _mean_cosine(activations.hidden, first.hidden),
+                _mean_cosine(activations.hidden, drawn.hidden),
                 _agreement(activations, first),
                 _agreement(activations, drawn),
             )
@@ -184,12 +184,12 @@ def joint_effects(
     return tuple(found)
 
 
-def _change(before: FloatArray, after: FloatArray) -> float:
+def _relative_change(before: FloatArray, after: FloatArray) -> float:
     size = float(np.linalg.norm(before))
     return float(np.linalg.norm(after - before)) / size if size else 0.0
 
 
-def _cosine(before: FloatArray, after: FloatArray) -> float:
+def _mean_cosine(before: FloatArray, after: FloatArray) -> float:
     one, other = before.mean(axis=0), after.mean(axis=0)
     size = float(np.linalg.norm(one) * np.linalg.norm(other))
     return float(one @ other) / size if size else 1.0

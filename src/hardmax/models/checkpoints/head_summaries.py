@@ -4,7 +4,7 @@ Counts of keys are exact for the stored numbers: the rank of the keys, and the n
 are vertices of their convex hull and so win for some query. In the usual dimensions nearly all
 points of any cloud are vertices, so the same count for Gaussian keys is reported too. The winner of
 each row is exact, and the distance of the head from hard attention is certified. Margins and masses
-are measured in floats, in units of the model's own temperature. Each number comes with the same
+are computed in floats, in units of the model's own temperature. Each number comes with the same
 number for Gaussian queries with the mean and covariance of the real ones.
 """
 
@@ -22,7 +22,7 @@ from hardmax.errors import ArgumentError
 from hardmax.exact.dyadic import scaled_integers
 from hardmax.geometry.extreme_points import extreme_points
 from hardmax.geometry.face_lattices import rank
-from hardmax.models.checkpoints.forward import run_transformer, soft_rows
+from hardmax.models.checkpoints.forward import run_transformer, softmax_rows
 from hardmax.models.checkpoints.heads import HeadArrays, head_arrays
 from hardmax.models.checkpoints.loading import read_checkpoint
 from hardmax.models.checkpoints.row_certificates import certify_rows
@@ -141,9 +141,9 @@ def analyze_heads(
         for number, layer in enumerate(layers):
             group = layer.n_heads // len(layer.keys)
             for kv, keys in enumerate(layer.keys):
-                counts = _key_counts(keys, np.random.default_rng([seed, number, kv]))
+                counts = _count_keys(keys, np.random.default_rng([seed, number, kv]))
                 for head in range(kv * group, (kv + 1) * group):
-                    found.append(_summary(layer, number, head, counts, seed))
+                    found.append(_summarise_head(layer, number, head, counts, seed))
                 progress.advance()
     return tuple(found)
 
@@ -157,27 +157,27 @@ def null_queries(layer: HeadArrays, number: int, head: int, seed: int) -> FloatA
         head: The index of the head.
         seed: The seed, which is combined with `number` and `head`.
     """
-    return _gaussian(layer.queries[head], np.random.default_rng([seed, number, head, 1]))
+    return _sample_gaussian(layer.queries[head], np.random.default_rng([seed, number, head, 1]))
 
 
-def _key_counts(keys: FloatArray, rng: np.random.Generator) -> tuple[int, int, int]:
+def _count_keys(keys: FloatArray, rng: np.random.Generator) -> tuple[int, int, int]:
     """Return the rank of the keys, and the numbers of extreme real and Gaussian keys."""
     exact = rank(scaled_integers(keys).integers.tolist())
-    null = _gaussian(keys, rng)
+    null = _sample_gaussian(keys, rng)
     return exact, int(extreme_points(keys).sum()), int(extreme_points(null).sum())
 
 
-def _gaussian(rows: FloatArray, rng: np.random.Generator) -> FloatArray:
+def _sample_gaussian(rows: FloatArray, rng: np.random.Generator) -> FloatArray:
     """Return Gaussian rows with the shape, mean and covariance of the given rows."""
     centre, n = rows.mean(axis=0), len(rows)
     return np.asarray(centre + rng.standard_normal((n, n)) @ (rows - centre) / np.sqrt(n))
 
 
-def _summary(
+def _summarise_head(
     layer: HeadArrays, number: int, head: int, counts: tuple[int, int, int], seed: int
 ) -> HeadSummary:
-    real = _row_numbers(layer, head, layer.queries[head])
-    null = _row_numbers(layer, head, null_queries(layer, number, head, seed))
+    real = _row_statistics(layer, head, layer.queries[head])
+    null = _row_statistics(layer, head, null_queries(layer, number, head, seed))
     beside = {f"{name}_null": value for name, value in null.items()}
     rank_, extreme, extreme_null = counts
     return HeadSummary(
@@ -185,7 +185,7 @@ def _summary(
     )
 
 
-def _row_numbers(layer: HeadArrays, head: int, queries: FloatArray) -> dict[str, Any]:
+def _row_statistics(layer: HeadArrays, head: int, queries: FloatArray) -> dict[str, Any]:
     """Return the numbers of a summary that depend on the queries."""
     has_rival = layer.seen.sum(axis=1) > 1
     scores = layer.scores(head, queries)[has_rival]
@@ -195,7 +195,7 @@ def _row_numbers(layer: HeadArrays, head: int, queries: FloatArray) -> dict[str,
     others = margins[~is_sink]
     return {
         "margin": float(np.median(margins)),
-        "mass": float(np.median(soft_rows(scores).max(axis=1))),
+        "mass": float(np.median(softmax_rows(scores).max(axis=1))),
         "distance": float(np.median(certified.distances[has_rival])),
         "sharp_share": float((certified.masses[has_rival] > _SHARP).mean()),
         "sink_share": float(is_sink.mean()),

@@ -1,4 +1,4 @@
-r"""Heads of a trained transformer on a sequence: its queries, over its keys and values."""
+r"""The heads of a trained transformer on a sequence: queries over a memory of keys and values."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,8 +9,8 @@ import numpy as np
 from hardmax._ground.arguments import ArrayGroup, integer, number
 from hardmax._ground.display import html_card, short_repr
 from hardmax.errors import ArgumentError, ShapeMismatchError
-from hardmax.models.checkpoints.forward import Activations, soft_rows
-from hardmax.models.checkpoints.weights import AttentionWeights, TransformerWeights, seen_keys
+from hardmax.models.checkpoints.forward import Activations, softmax_rows
+from hardmax.models.checkpoints.weights import AttentionWeights, TransformerWeights, visible_keys
 from hardmax.models.heads import AttentionHead
 from hardmax.typing import BoolArray, FloatArray
 
@@ -79,7 +79,7 @@ class HeadArrays:
     @property
     def seen(self) -> BoolArray:
         """The mask of the keys (columns) that each token (row) sees, shape `(n, n)`."""
-        return seen_keys(self.queries.shape[1], self.is_causal, self.window)
+        return visible_keys(self.queries.shape[1], self.is_causal, self.window)
 
     def scores(self, head: int, queries: FloatArray | None = None) -> FloatArray:
         r"""Return $\langle q_i, k_j\rangle/\tau$, or $-\infty$ if token $i$ does not see key $j$.
@@ -94,7 +94,7 @@ class HeadArrays:
 
     def weights(self, head: int) -> FloatArray:
         """Return the attention weights of a head, shape `(n, n)`."""
-        return soft_rows(self.scores(head))
+        return softmax_rows(self.scores(head))
 
     def head(self, head: int, position: int = -1) -> AttentionHead:
         """Return the head that a token sees, as a function of the query.
@@ -114,7 +114,7 @@ class HeadArrays:
             self.keys[kv],
             values,
             np.eye(values.shape[1]),
-            logit_bias=_bias(self.seen[position]),
+            logit_bias=_mask_bias(self.seen[position]),
         )
 
 
@@ -181,7 +181,9 @@ def heads_from_cache(
     while f"blocks.{len(layers)}.attn.hook_k" in cache:
         at = f"blocks.{len(layers)}.attn.hook_"
         queries, keys, values = (
-            _of_cache(cache, f"{at}rot_{c}" if f"{at}rot_{c}" in cache else f"{at}{c}", batch)
+            _read_cache_entry(
+                cache, f"{at}rot_{c}" if f"{at}rot_{c}" in cache else f"{at}{c}", batch
+            )
             for c in "qkv"
         )
         layers.append(HeadArrays(queries, keys, values, is_causal, None, temperature))
@@ -194,7 +196,7 @@ def heads_from_cache(
     return tuple(layers)
 
 
-def _of_cache(cache: Mapping[str, Any], name: str, batch: int) -> FloatArray:
+def _read_cache_entry(cache: Mapping[str, Any], name: str, batch: int) -> FloatArray:
     """Return one entry of a cache, shape `(n_heads, n, d)`."""
     if name not in cache:
         raise ArgumentError(f"`cache` must have the entry `{name}`; it is missing.")
@@ -276,7 +278,7 @@ def checkpoint_head(
         found.values[kv],
         np.asarray(heads.output[head], dtype=np.float64),
         query_bias=bias,
-        logit_bias=_bias(seen_keys(n, heads.is_causal, heads.window)[position]),
+        logit_bias=_mask_bias(visible_keys(n, heads.is_causal, heads.window)[position]),
     )
 
 
@@ -290,5 +292,5 @@ def refuse_query_norms(heads: AttentionWeights) -> None:
         )
 
 
-def _bias(seen: BoolArray) -> FloatArray | None:
+def _mask_bias(seen: BoolArray) -> FloatArray | None:
     return None if seen.all() else np.where(seen, 0.0, -np.inf)

@@ -20,9 +20,9 @@ from hardmax.models.checkpoints.families import (
     phi3,
     torch_encoder,
 )
-from hardmax.models.checkpoints.finding import BUNDLED, weights_file
+from hardmax.models.checkpoints.finding import BUNDLED, find_weights_file
 from hardmax.models.checkpoints.named_tensors import NamedTensors
-from hardmax.models.checkpoints.reading import given_tensors, read_config, read_weights
+from hardmax.models.checkpoints.reading import convert_state_dict, read_config, read_weights
 from hardmax.models.checkpoints.weights import TransformerWeights
 from hardmax.typing import AnyArray
 
@@ -90,17 +90,17 @@ def load_checkpoint(
         own: dict[str, Any] = getattr(getattr(source, "config", None), "to_dict", dict)()
         return load_checkpoint(source.state_dict(), config={**own, **(config or {})})
     if isinstance(source, Mapping):
-        return _read("the state dict", given_tensors(source), dict(config or {}))
+        return _read_model("the state dict", convert_state_dict(source), dict(config or {}))
     if not isinstance(source, str | os.PathLike):
         raise DtypeError(
             "`source` must be a path, a name, a state dict or a torch module; got "
             f"{type(source).__name__}."
         )
-    path = weights_file(source, select)
+    path = find_weights_file(source, select)
     tensors, said = read_weights(path)
     beside = read_config(path.parent / "config.json")
     where = os.fspath(source) if path == Path(source) else str(path)
-    return _read(where, tensors, {**beside, **said, **(config or {})})
+    return _read_model(where, tensors, {**beside, **said, **(config or {})})
 
 
 def load_bundled() -> TransformerWeights:
@@ -117,12 +117,12 @@ def load_bundled() -> TransformerWeights:
 
 
 def read_checkpoint(model: Any) -> Any:
-    """Return the weights that an argument stands for: a path or a torch module is loaded.
+    """Return the weights that an argument specifies: a path or a torch module is loaded.
 
-    Anything else is returned as it is.
+    Anything else is returned unchanged.
 
     Raises:
-        HardmaxError: As `load_checkpoint` does, in the name of `model`.
+        HardmaxError: If `load_checkpoint` fails; the message names the argument `model`.
 
     Examples:
         >>> read_checkpoint(None) is None
@@ -136,14 +136,14 @@ def read_checkpoint(model: Any) -> Any:
         raise type(error)(str(error).replace("`source`", "`model`", 1)) from None
 
 
-def _read(
+def _read_model(
     where: str, tensors: Mapping[str, AnyArray], config: dict[str, Any]
 ) -> TransformerWeights:
     # Files converted from TensorFlow use these names for the scale and shift of a norm.
     names = {name: name.replace("Norm.gamma", "Norm.weight") for name in tensors}
     names = {name: new.replace("Norm.beta", "Norm.bias") for name, new in names.items()}
     try:
-        family, prefix = _family(tensors, config)
+        family, prefix = _find_family(tensors, config)
         named = NamedTensors({names[name]: array for name, array in tensors.items()}, config)
         found = family.read(named, prefix)
     except RecordFormatError as error:
@@ -155,28 +155,31 @@ def _read(
     return found
 
 
-def _family(tensors: Mapping[str, AnyArray], config: Mapping[str, Any]) -> tuple[ModuleType, str]:
+def _find_family(
+    tensors: Mapping[str, AnyArray], config: Mapping[str, Any]
+) -> tuple[ModuleType, str]:
     """Return the family whose marker is among the tensor names, and the prefix of the marker."""
     found = []
     for name in tensors:
         marked = [f for f in _FAMILIES if name == f.MARK or name.endswith(f".{f.MARK}")]
-        if marked:  # The marker of one family can end with that of another.
+        if marked:  # The marker of one family can be a suffix of another family's marker.
             family = max(marked, key=lambda family: len(family.MARK))
             found.append((family, name.removesuffix(family.MARK)))
     kind = config.get("model_type")
     if not found:
         some = ", ".join(f"`{name:.60}`" for name in sorted(tensors)[:3])
-        said = "" if kind is None else f", of the type {kind!r:.40}"
-        listed = f"{len(tensors)}, among them {some}{said}" if tensors else "none"
+        typed = "" if kind is None else f", of the type {kind!r:.40}"
+        listed = f"{len(tensors)}, among them {some}{typed}" if tensors else "none"
         raise RecordFormatError(f"no tensor is named as in {_SUPPORTED}; there are {listed}")
     if len(found) > 1:
         places = ", ".join(f"`{prefix}{family.MARK}`" for family, prefix in found[:3])
         raise RecordFormatError(
-            f"it holds several stacks of layers: {places}; one of them is read, from its tensors"
+            f"it has several stacks of layers: {places}; pass only the tensors of one of them"
         )
     family, prefix = found[0]
     if kind is not None and family.MODEL_TYPES and kind not in family.MODEL_TYPES:
         raise RecordFormatError(
-            f"its type is {kind!r:.40}; with such names are read {', '.join(family.MODEL_TYPES)}"
+            f"its type {kind!r:.40} is not supported; for tensors with these names the supported "
+            f"types are {', '.join(family.MODEL_TYPES)}"
         )
     return family, prefix

@@ -101,7 +101,7 @@ def normalised_routing(
         'quadric'
     """
     routed = checkpoint_head(weights, activations, layer, head, position)
-    norm = _norm_before(weights, layer)
+    norm = _find_norm_before(weights, layer)
     if norm is None:
         raise ArgumentError(f"`layer` must have a norm before its heads; layer {layer} has none.")
     shift = None if norm.shift is None else np.asarray(norm.shift, dtype=np.float64)
@@ -109,7 +109,7 @@ def normalised_routing(
     return NormalisedRouting(routed, Normalisation(norm.kind, gain, shift, norm.epsilon))
 
 
-def _norm_before(weights: TransformerWeights, layer: int) -> Norm | None:
+def _find_norm_before(weights: TransformerWeights, layer: int) -> Norm | None:
     if weights.layers[layer].norm_first:
         return weights.layers[layer].attention_norm
     if layer:

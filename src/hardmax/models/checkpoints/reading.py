@@ -1,4 +1,4 @@
-"""Tensors of a checkpoint, from whatever kind of file they are in, with names as torch has them."""
+"""Reading of the tensors of a checkpoint from files of any supported kind, with torch names."""
 
 import re
 from collections.abc import Mapping
@@ -17,90 +17,94 @@ from hardmax.models.formats.torch.files import is_torch_file, read_torch_tensors
 from hardmax.models.tensor_files import read_tensors
 from hardmax.typing import AnyArray
 
-Found = tuple[dict[str, AnyArray], dict[str, Any]]
+TensorsAndConfig = tuple[dict[str, AnyArray], dict[str, Any]]
 
 
-def read_weights(path: Path) -> Found:
-    """Read the tensors of a file, and what it says about them besides.
+def read_weights(path: Path) -> TensorsAndConfig:
+    """Read the tensors of a file, and the configuration that it contains.
 
     Args:
-        path: A file of safetensors, of `torch.save`, GGUF or ONNX, or the index of several.
+        path: A file in the format safetensors, `torch.save`, GGUF or ONNX, or the index of several
+            files.
 
     Raises:
-        RecordFormatError: If it is something else or damaged; the message says what was found.
+        RecordFormatError: If the file is damaged or has another format; the message describes it.
     """
     if path.name.endswith(INDEX):
         return _read_shards(path), {}
     with path.open("rb") as file:
         start = file.read(4)
     if start == MAGIC:
-        return _from_gguf(path)
+        return _read_gguf_weights(path)
     if path.suffix.lower() == ".onnx":
-        return _from_onnx(path), {}
+        return _read_onnx_weights(path), {}
     if is_torch_file(path):
         return read_torch_tensors(path), {}
     if path.suffix.lower() != ".safetensors":
         raise RecordFormatError(
-            f"`source` must hold safetensors, a state dict of torch.save, GGUF or ONNX; {path} "
-            f"begins with {start!r}."
+            "`source` must be a safetensors file, a state dict from torch.save, a GGUF file or an "
+            f"ONNX file; {path} begins with {start!r}."
         )
     return read_tensors(path)[1], {}
 
 
 def read_config(path: Path) -> dict[str, Any]:
-    """Read the `config.json` of a folder, if it has one."""
+    """Read a configuration file; return an empty dictionary if it does not exist."""
     if not path.is_file():
         return {}
     try:
         config = parse_json(read_text(path))
     except RecordFormatError as error:
         raise RecordFormatError(
-            f"`source` must have a sound config.json; {path}: {error}"
+            f"`source` must have a valid {path.name}; reading {path} failed: {error}"
         ) from None
     if not isinstance(config, dict):
-        raise RecordFormatError(f"`source` must have a sound config.json; {path} is no object.")
+        raise RecordFormatError(
+            f"`source` must have a valid {path.name}; {path} does not contain a JSON object."
+        )
     return config
 
 
-def given_tensors(source: Mapping[str, Any]) -> dict[str, AnyArray]:
-    """Return the arrays of a state dict in memory, of NumPy or of torch."""
+def convert_state_dict(source: Mapping[str, Any]) -> dict[str, AnyArray]:
+    """Convert a state dict of NumPy arrays or torch tensors to NumPy arrays."""
     tensors = {}
     for name, value in source.items():
         try:
-            if hasattr(value, "detach"):  # A tensor of torch, of any type and on any device.
+            if hasattr(value, "detach"):  # This is a torch tensor, of any type and on any device.
                 value = value.detach().cpu()
                 narrow = value.is_floating_point() and value.element_size() < 4
                 value = value.float() if narrow else value
             tensors[str(name)] = np.asarray(value)
         except (TypeError, ValueError, RuntimeError) as error:
             raise ArgumentError(
-                f"`source` must hold arrays; `{name!s:.60}`: {error!s:.100}."
+                f"`source` must contain arrays; reading `{name!s:.60}` failed: {error!s:.100}."
             ) from None
     return tensors
 
 
 def _read_shards(path: Path) -> dict[str, AnyArray]:
-    """Read the files an index names, all of which must stand beside it."""
+    """Read the files that an index lists, all of which must be in its folder."""
     index = parse_json(read_text(path))
     shards = index.get("weight_map") if isinstance(index, dict) else None
     if not isinstance(shards, dict) or not all(isinstance(f, str) for f in shards.values()):
-        raise RecordFormatError(f"`source` must have a sound index; {path} has no `weight_map`.")
+        raise RecordFormatError(f"`source` must have a valid index; {path} has no `weight_map`.")
     tensors: dict[str, AnyArray] = {}
     for file in sorted(set(shards.values())):
         if Path(file).name != file or not file.endswith(SUFFIXES):
             raise RecordFormatError(
-                f"`source` must name files beside it; {path} names {file!r:.60}."
+                f"An index must list weight files in its own folder; {path} lists {file!r:.60}."
             )
         if not (path.parent / file).is_file():
             raise RecordFormatError(
-                f"`source` must have every file that its index names; {file!r:.60} is missing from "
+                f"`source` must have every file that its index lists; {file!r:.60} is missing from "
                 f"{path.parent}. Complete the download."
             )
         tensors.update(read_weights(path.parent / file)[0])
     missing = next((name for name in shards if name not in tensors), None)
     if missing is not None:
         raise RecordFormatError(
-            f"`source` must hold what its index names; `{missing:.60}` is missing from {path}."
+            f"`source` must contain every tensor that its index lists; `{missing:.60}` is missing "
+            f"from the files of {path}."
         )
     return tensors
 
@@ -130,18 +134,19 @@ _GGUF_FIELDS = {
     "attention.sliding_window": "sliding_window",
     "rope.freq_base": "rope_theta",
 }
-# Files of the architecture `llama` have queries and keys reordered, so that neighbours turn.
+# In files of the architecture `llama`, queries and keys are permuted, so that neighbouring
+# coordinates form the rotated pairs.
 _GGUF_PAIRINGS = {"llama": "interleaved", "qwen2": "halves", "qwen3": "halves"}
 
 
-def _from_gguf(path: Path) -> Found:
-    """Read a GGUF file of a model like Llama, with names and configuration as of Hugging Face."""
+def _read_gguf_weights(path: Path) -> TensorsAndConfig:
+    """Read a GGUF file of a model like Llama, with Hugging Face names and configuration."""
     found = read_gguf(path)
     kind = found.fields.get("general.architecture")
     if kind not in _GGUF_PAIRINGS:
         raise RecordFormatError(
-            f"`source` must be of the architecture {', '.join(_GGUF_PAIRINGS)} if it is a GGUF "
-            f"file; {path} is of {kind!r:.40}."
+            f"A GGUF file must have one of the architectures {', '.join(_GGUF_PAIRINGS)}; {path} "
+            f"has {kind!r:.40}."
         )
     config: dict[str, Any] = {"model_type": kind, "rope_pairing": _GGUF_PAIRINGS[kind]}
     for name, value in found.fields.items():
@@ -164,12 +169,13 @@ def _from_gguf(path: Path) -> Found:
     return tensors, config
 
 
-def _from_onnx(path: Path) -> dict[str, AnyArray]:
+def _read_onnx_weights(path: Path) -> dict[str, AnyArray]:
     """Read the constants of an ONNX file.
 
-    Exporters rename a matrix that they transpose. The node that multiplies with it still has the
-    name of its layer: in its own name, `/encoder/layer.0/attention/self/query/MatMul`, or in a
-    note, `['', 'encoder', ..., 'encoder.layer.0.attention.self.query', 'linear']`.
+    Exporters rename a matrix that they transpose. The node that multiplies by the matrix still
+    contains the name of the layer, either in its own name,
+    `/encoder/layer.0/attention/self/query/MatMul`, or in a note,
+    `['', 'encoder', ..., 'encoder.layer.0.attention.self.query', 'linear']`.
     """
     graph = read_onnx(path)
     tensors = dict(graph.constants)

@@ -1,9 +1,9 @@
 r"""How close attention is to its winner, certified for every row of a head at once.
 
 With $p = \mathrm{softmax}(s_i/\tau)$ for row $i$, and $w$ the key of largest score, the head
-returns $\sum_j p_j v_j$, the hard head $v_w$, or the mean over keys that tie. The numbers are about
-queries, keys and values as they are stored in float64: scores are exact integers, the rest are
-balls that leave as floats rounded outward.
+returns $\sum_j p_j v_j$, and the hard head $v_w$, or the mean over tied keys. The numbers hold for
+the queries, keys and values as stored in float64: scores are exact integers; all other quantities
+are balls, whose bounds are finally rounded outward to floats.
 """
 
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ from hardmax.models.checkpoints.heads import HeadArrays
 from hardmax.typing import FloatArray, IntArray
 
 _BITS = 96
-"""Scores are exact, and sums of weights lose no digits: this is far below the last bit."""
+"""Scores are exact, and sums of weights do not cancel, so the error is far below the last bit."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -78,21 +78,21 @@ def certify_rows(
         for row, shown in zip(scores, seen, strict=True):
             top = max(row[j] for j in shown)
             tied.append([j for j in shown if row[j] == top])
-            weights.append(_shares(row, shown, top, unit))
+            weights.append(_softmax_weights(row, shown, top, unit))
         mixed = rows_of(arb_mat(weights) * ball_matrix(values))
         exact_values = rows_of(ball_matrix(values))
         masses, distances = [], []
         for i, (shown, best) in enumerate(zip(seen, tied, strict=True)):
             masses.append(max(0.0, round_down(sum((weights[i][j] for j in best), arb(0)))))
             home = mean_row([exact_values[j] for j in best])
-            far = shown[_farthest(values[shown], values[best[0]])]
+            far = shown[_farthest_row(values[shown], values[best[0]])]
             if (values[far] == values[best[0]]).all():
                 distances.append(0.0)  # All visible values are equal.
                 continue
             # The distance of any single value is at most the largest, so the quotient is a bound.
-            apart = _differences(exact_values[far], exact_values[best[0]])
+            apart = _subtract(exact_values[far], exact_values[best[0]])
             length = sum((x * x for x in apart), arb(0)).sqrt()
-            bound = round_up(norm_bound(_differences(mixed[i], home)) / length)
+            bound = round_up(norm_bound(_subtract(mixed[i], home)) / length)
             # If the difference cancels all digits of the mean, the hull of the values bounds it.
             distances.append(min(bound, 1.0 if len(best) == 1 else 2.0))
     winners = np.array([best[0] for best in tied], dtype=np.int64)
@@ -101,7 +101,7 @@ def certify_rows(
     )
 
 
-def _shares(row: list[fmpz], shown: list[int], top: fmpz, unit: arb) -> list[arb]:
+def _softmax_weights(row: list[fmpz], shown: list[int], top: fmpz, unit: arb) -> list[arb]:
     """Return the softmax of the visible scores, and 0 for the others."""
     shares = [arb(0)] * len(row)
     for j in shown:
@@ -110,7 +110,7 @@ def _shares(row: list[fmpz], shown: list[int], top: fmpz, unit: arb) -> list[arb
     return [share / total for share in shares]
 
 
-def _farthest(rows: FloatArray, origin: FloatArray) -> int:
+def _farthest_row(rows: FloatArray, origin: FloatArray) -> int:
     """Return the row farthest from the origin, up to rounding."""
     with np.errstate(over="ignore"):
         differences = rows - origin
@@ -121,5 +121,5 @@ def _farthest(rows: FloatArray, origin: FloatArray) -> int:
     return int(((differences / largest) ** 2).sum(axis=1).argmax())
 
 
-def _differences(row: list[arb], origin: list[arb]) -> list[arb]:
+def _subtract(row: list[arb], origin: list[arb]) -> list[arb]:
     return [x - y for x, y in zip(row, origin, strict=True)]

@@ -3,9 +3,9 @@
 `tokenizer.json` is a complete description (`tokenisers.described`). Without it, an equivalent
 description is built from other files: a `vocab.txt` of word pieces; `vocab.json` with `merges.txt`,
 as for GPT-2; or the header of a GGUF file. A `vocab.txt` of single characters, or without word
-pieces, as for chemical formulas, is a list of *symbols*: the longest that fits is taken, from left
-to right. *Amino acids* are the six loops of a T-cell receptor, for models with the embedder of
-SCEPTR.
+pieces, as for chemical formulas, is a list of *symbols*: the text is split from left to right, each
+time at the longest symbol that fits. *Amino acids* are the six loops of a T-cell receptor, for
+models with the embedder of SCEPTR.
 """
 
 import os
@@ -21,11 +21,11 @@ from hardmax._ground.files import read_text
 from hardmax._ground.json_text import parse_json
 from hardmax.errors import ArgumentError
 from hardmax.models.checkpoints.families import compiled
-from hardmax.models.checkpoints.finding import weights_file
+from hardmax.models.checkpoints.finding import find_weights_file
 from hardmax.models.checkpoints.reading import read_config, read_weights
-from hardmax.models.checkpoints.tokenisers.described import Token, described_tokens
-from hardmax.models.checkpoints.tokenisers.gguf_headers import gguf_tokens
-from hardmax.models.checkpoints.tokenisers.vocabularies import longest_symbols
+from hardmax.models.checkpoints.tokenisers.described import Token, tokenise_text
+from hardmax.models.checkpoints.tokenisers.gguf_headers import tokenise_with_gguf
+from hardmax.models.checkpoints.tokenisers.vocabularies import split_longest_symbols
 from hardmax.models.formats.gguf_files import read_gguf_fields
 from hardmax.typing import AnyArray, FloatArray, IntArray
 
@@ -76,73 +76,82 @@ def tokenise(source: str | os.PathLike[str], text: str, select: str | None = Non
         >>> found.words, found.tokens.tolist()
         (('c', 'a', 'b', '|'), [2, 0, 1, 26])
     """
-    path = weights_file(source, select)
+    path = find_weights_file(source, select)
     folder = path.parent
-    if path != Path(source) and not _says(folder) and _says(folder.parent):
+    if (
+        path != Path(source)
+        and not _has_tokeniser_files(folder)
+        and _has_tokeniser_files(folder.parent)
+    ):
         folder = folder.parent  # Some packages keep one vocabulary for several models.
     settings = read_config(folder / "tokenizer_config.json")
     described = read_config(folder / "tokenizer.json")
     if described:
-        return _numbered(described_tokens(_with_case(described, settings), text))
+        return _to_tokenised_text(tokenise_text(_set_lowercase(described, settings), text))
     if (folder / "vocab.txt").is_file():
         is_framed = read_config(path.parent / "config.json").get("model_type") != "gpt2"
         listed = read_text(folder / "vocab.txt").splitlines()
-        return _numbered(_from_list(listed, settings, text, is_framed=is_framed))
+        return _to_tokenised_text(_tokenise_with_list(listed, settings, text, is_framed=is_framed))
     if (folder / "vocab.json").is_file() and (folder / "merges.txt").is_file():
         listed = read_text(folder / "merges.txt").splitlines()
         merges = [line for line in listed if line and not line.startswith("#version")]
         vocabulary = parse_json(read_text(folder / "vocab.json"))
-        return _numbered(described_tokens(_as_gpt2(vocabulary, merges), text))
+        return _to_tokenised_text(tokenise_text(_describe_gpt2(vocabulary, merges), text))
     if path.suffix == ".gguf":
-        return _numbered(gguf_tokens(read_gguf_fields(path), text))
+        return _to_tokenised_text(tokenise_with_gguf(read_gguf_fields(path), text))
     tensors = read_weights(path)[0]
     if compiled.EMBEDDING in tensors:
-        return _input(text, tensors)
+        return _embed_input(text, tensors)
     if all(name in tensors for name in (_LETTERS, _LOOPS, _PROJECTOR)):
         arrays = (tensors[name].astype(np.float64) for name in (_LETTERS, _LOOPS, _PROJECTOR))
-        return _receptor(text, *arrays)
+        return _embed_receptor(text, *arrays)
     raise ArgumentError(
         "`text` requires a model with a tokeniser (vocab.txt, tokenizer.json, vocab.json with "
         f"merges.txt, or a GGUF file); {folder} has none. Pass token ids instead."
     )
 
 
-def _says(folder: Path) -> bool:
+def _has_tokeniser_files(folder: Path) -> bool:
     """Whether a folder contains the files of a tokeniser."""
     return any((folder / name).is_file() for name in ("tokenizer.json", "vocab.txt", "vocab.json"))
 
 
-def _numbered(tokens: list[Token]) -> TokenisedText:
+def _to_tokenised_text(tokens: list[Token]) -> TokenisedText:
     words, numbers = [word for word, _ in tokens], [number for _, number in tokens]
     return TokenisedText(tuple(words), np.array(numbers, dtype=np.int64))
 
 
-def _with_case(described: dict[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]:
-    """A description of pieces of words, with what the settings say of capital letters."""
+def _set_lowercase(described: dict[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Override the lowercase flag of a BERT normaliser if the settings specify it."""
     step, lowers = described.get("normalizer"), settings.get("do_lower_case")
     if lowers is None or not isinstance(step, dict) or step.get("type") != "BertNormalizer":
         return described
     return {**described, "normalizer": {**step, "lowercase": lowers is True}}
 
 
-def _from_list(
+def _tokenise_with_list(
     vocabulary: list[str], settings: Mapping[str, Any], text: str, *, is_framed: bool
 ) -> list[Token]:
     numbers = {word: i for i, word in enumerate(vocabulary)}
     if any(word.startswith("##") for word in vocabulary):
-        return described_tokens(_as_bert(numbers, settings), text)
-    symbols = longest_symbols(text, numbers)
+        return tokenise_text(_describe_bert(numbers, settings), text)
+    symbols = split_longest_symbols(text, numbers)
     if is_framed and "[CLS]" in numbers and "[SEP]" in numbers:
         symbols = ["[CLS]", *symbols, "[SEP]"]
     unknown = next((symbol for symbol in symbols if symbol not in numbers), None)
     if unknown is not None:
-        raise ArgumentError(f"`text` must be made of what the model knows; {unknown!r:.40} is not.")
+        raise ArgumentError(
+            f"`text` must only contain symbols of the vocabulary; {unknown!r:.40} is unknown."
+        )
     return [(symbol, numbers[symbol]) for symbol in symbols]
 
 
-def _as_bert(numbers: dict[str, int], settings: Mapping[str, Any]) -> dict[str, Any]:
+def _describe_bert(numbers: dict[str, int], settings: Mapping[str, Any]) -> dict[str, Any]:
     if "[CLS]" not in numbers or "[SEP]" not in numbers:
-        raise ArgumentError("`text` must be for a vocabulary with [CLS] and [SEP]; this has none.")
+        raise ArgumentError(
+            "`text` requires a vocabulary with [CLS] and [SEP]; they are missing here. Pass token "
+            "ids instead."
+        )
     marks = ("[CLS]", "[SEP]", "[MASK]", "[UNK]", "[PAD]")
     lowers = settings.get("do_lower_case", True) is True
     first, last = ([mark, numbers[mark]] for mark in marks[:2])
@@ -155,7 +164,7 @@ def _as_bert(numbers: dict[str, int], settings: Mapping[str, Any]) -> dict[str, 
     }
 
 
-def _as_gpt2(vocabulary: Any, merges: list[str]) -> dict[str, Any]:
+def _describe_gpt2(vocabulary: Any, merges: list[str]) -> dict[str, Any]:
     described: dict[str, Any] = {
         "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": False},
         "model": {"type": "BPE", "vocab": vocabulary, "merges": merges},
@@ -166,28 +175,32 @@ def _as_gpt2(vocabulary: Any, merges: list[str]) -> dict[str, Any]:
     return described
 
 
-def _input(text: str, tensors: Mapping[str, AnyArray]) -> TokenisedText:
-    """The tokens of a compiled transformer at an input."""
+def _embed_input(text: str, tensors: Mapping[str, AnyArray]) -> TokenisedText:
+    """Return the tokens of a compiled transformer for an input."""
+    n = tensors[compiled.EMBEDDING].shape[0]
     try:
         x = np.array([float(word) for word in text.replace(",", " ").split()])
     except ValueError:
-        raise ArgumentError(f"`text` must be numbers, the input; got {text!r:.60}.") from None
-    n = tensors[compiled.EMBEDDING].shape[0]
+        raise ArgumentError(
+            f"`text` must be the {n} numbers of the input; got {text!r:.60}."
+        ) from None
     if len(x) != n or not np.isfinite(x).all():
-        raise ArgumentError(f"`text` must be {n} finite numbers, the input; got {text!r:.60}.")
-    vectors = compiled.input_vectors(tensors, x)
+        raise ArgumentError(
+            f"`text` must be the {n} finite numbers of the input; got {text!r:.60}."
+        )
+    vectors = compiled.compute_input_vectors(tensors, x)
     return TokenisedText(tuple(f"token {i}" for i in range(len(vectors))), vectors=vectors)
 
 
-def _receptor(
+def _embed_receptor(
     text: str, letters: FloatArray, loops: FloatArray, projector: FloatArray
 ) -> TokenisedText:
-    """The six loops behind a first token; each letter knows its place along its loop."""
+    """Embed a first token and six loops; each letter has its relative position in its loop."""
     parts = text.upper().split()
     if len(parts) != len(loops) - 1 or not any(part.strip("-") for part in parts):
         raise ArgumentError(
-            f"`text` must be {len(loops) - 1} loops of amino acids, `-` for one that is not known; "
-            f"got {len(parts)}."
+            f"`text` must have {len(loops) - 1} loops of amino acids, not all unknown, with `-` "
+            f"for an unknown loop; got {len(parts)} loops."
         )
     rows = [np.concatenate([letters[2], [0.0], loops[0]])]
     words = ["CLS"]
@@ -195,7 +208,7 @@ def _receptor(
         chain = "" if part == "-" else part
         for place, letter in enumerate(chain):
             if letter not in _AMINO_ACIDS:
-                raise ArgumentError(f"`text` must be letters of amino acids; got {letter!r}.")
+                raise ArgumentError(f"`text` must consist of amino acid letters; got {letter!r}.")
             along = place / (len(chain) - 1) if len(chain) > 1 else 0.5
             number = 3 + _AMINO_ACIDS.index(letter)
             rows.append(np.concatenate([letters[number], [along], loops[loop]]))

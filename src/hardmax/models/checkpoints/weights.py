@@ -16,7 +16,7 @@ from hardmax.models.variants.rotary import Pairing
 from hardmax.typing import AnyArray, BoolArray, FloatArray
 
 
-def product(x: FloatArray, weight: AnyArray) -> FloatArray:
+def multiply(x: FloatArray, weight: AnyArray) -> FloatArray:
     """Multiply in float64; converting a weight of another type first is faster."""
     return np.asarray(np.matmul(x, weight.astype(np.float64, copy=False)))
 
@@ -42,7 +42,7 @@ class Linear:
 
     def __call__(self, x: FloatArray) -> FloatArray:
         """Apply the layer to rows, shape `(..., n_in)`."""
-        y = product(x, self.weight)
+        y = multiply(x, self.weight)
         return np.asarray(y if self.bias is None else y + self.bias)
 
 
@@ -83,7 +83,7 @@ class Norm:
         return np.asarray(y if self.shift is None else y + self.shift)
 
 
-def normed(norm: Norm | None, x: FloatArray) -> FloatArray:
+def apply_norm(norm: Norm | None, x: FloatArray) -> FloatArray:
     """Apply a norm, if there is one."""
     return x if norm is None else norm(x)
 
@@ -183,11 +183,11 @@ class AttentionWeights:
         return int(self.query.shape[2])
 
 
-def seen_keys(n: int, is_causal: bool, window: int | None) -> BoolArray:
+def visible_keys(n: int, is_causal: bool, window: int | None) -> BoolArray:
     """Return the mask of the tokens (columns) that each token (row) sees, shape `(n, n)`.
 
     Examples:
-        >>> seen_keys(3, True, 2).astype(int).tolist()
+        >>> visible_keys(3, True, 2).astype(int).tolist()
         [[1, 0, 0], [1, 1, 0], [0, 1, 1]]
     """
     back = np.arange(n)[:, None] - np.arange(n)

@@ -1,1 +1,1 @@
-"""What the families of trained transformers call their weights: one short file for each."""
+"""Readers of the families of trained transformers: one module for each naming scheme."""

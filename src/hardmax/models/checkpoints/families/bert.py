@@ -1,9 +1,9 @@
-"""BERT, RoBERTa and ELECTRA: norms behind the sums, every token sees every token."""
+"""BERT, RoBERTa and ELECTRA: norms follow the residual sums, and every token sees all tokens."""
 
 from dataclasses import replace
 
 from hardmax.errors import RecordFormatError
-from hardmax.models.checkpoints.named_tensors import NamedTensors, attention_of
+from hardmax.models.checkpoints.named_tensors import NamedTensors, build_attention
 from hardmax.models.checkpoints.weights import (
     EmbeddingWeights,
     LayerWeights,
@@ -21,37 +21,37 @@ def read(tensors: NamedTensors, prefix: str) -> TransformerWeights:
     named = next((name for name in ("roberta", "electra") if name in prefix), "bert")
     kind = tensors.config.get("model_type", named)
     family = "roberta" if kind in _ROBERTA else str(kind)
-    epsilon = tensors.number("layer_norm_eps", 1e-5 if family == "roberta" else 1e-12)
-    # RoBERTa counts positions from behind that of the padding.
-    first = tensors.integer("pad_token_id", 1, least=0) + 1 if family == "roberta" else 0
+    epsilon = tensors.read_number("layer_norm_eps", 1e-5 if family == "roberta" else 1e-12)
+    # RoBERTa counts positions from the one after the padding position.
+    first = tensors.read_integer("pad_token_id", 1, least=0) + 1 if family == "roberta" else 0
     embedding = read_embedding(tensors, f"{prefix}embeddings", epsilon, first)
     d = embedding.tokens.shape[1]
     if family == "electra" and f"{prefix}embeddings_project.weight" in tensors:
-        projection = tensors.linear(f"{prefix}embeddings_project", d, None)
+        projection = tensors.take_linear(f"{prefix}embeddings_project", d, None)
         embedding, d = replace(embedding, projection=projection), projection.weight.shape[1]
-    n_heads = tensors.integer("num_attention_heads")
-    activation = tensors.activation("hidden_act", "gelu")
-    is_causal = tensors.flag("is_decoder", False)
+    n_heads = tensors.read_integer("num_attention_heads")
+    activation = tensors.read_activation("hidden_act", "gelu")
+    is_causal = tensors.read_flag("is_decoder", False)
     layers = []
     pattern = f"{prefix}encoder.layer.{{}}.attention.self.query.weight"
-    for i in range(tensors.count(pattern, "num_hidden_layers")):
+    for i in range(tensors.count_layers(pattern, "num_hidden_layers")):
         at = f"{prefix}encoder.layer.{i}"
-        attention = attention_of(
-            tensors.linear(f"{at}.attention.self.query", d, None),
-            tensors.linear(f"{at}.attention.self.key", d, None),
-            tensors.linear(f"{at}.attention.self.value", d, None),
-            tensors.linear(f"{at}.attention.output.dense", None, d),
+        attention = build_attention(
+            tensors.take_linear(f"{at}.attention.self.query", d, None),
+            tensors.take_linear(f"{at}.attention.self.key", d, None),
+            tensors.take_linear(f"{at}.attention.self.value", d, None),
+            tensors.take_linear(f"{at}.attention.output.dense", None, d),
             n_heads,
             is_causal=is_causal,
         )
-        up = tensors.linear(f"{at}.intermediate.dense", d, None)
-        down = tensors.linear(f"{at}.output.dense", up.weight.shape[1], d)
+        up = tensors.take_linear(f"{at}.intermediate.dense", d, None)
+        down = tensors.take_linear(f"{at}.output.dense", up.weight.shape[1], d)
         layers.append(
             LayerWeights(
                 attention,
                 MlpWeights(up, down, None, activation),
-                tensors.layer_norm(f"{at}.attention.output.LayerNorm", d, epsilon),
-                tensors.layer_norm(f"{at}.output.LayerNorm", d, epsilon),
+                tensors.take_layer_norm(f"{at}.attention.output.LayerNorm", d, epsilon),
+                tensors.take_layer_norm(f"{at}.output.LayerNorm", d, epsilon),
                 norm_first=False,
             )
         )
@@ -64,16 +64,16 @@ def read(tensors: NamedTensors, prefix: str) -> TransformerWeights:
 def read_embedding(
     tensors: NamedTensors, at: str, epsilon: float, first_position: int = 0
 ) -> EmbeddingWeights:
-    """Take the embedding of tokens, positions and types that BERT and ALBERT have."""
+    """Take the embedding of tokens, positions and types, as in BERT and ALBERT."""
     kind = tensors.config.get("position_embedding_type", "absolute")
     if kind != "absolute":
-        raise RecordFormatError(f"`position_embedding_type` is {kind!r:.40}, not absolute")
+        raise RecordFormatError(f"`position_embedding_type` must be absolute; got {kind!r:.40}")
     words = tensors.take(f"{at}.word_embeddings.weight", None, None)
     e = words.shape[1]
     return EmbeddingWeights(
         words,
         tensors.take(f"{at}.position_embeddings.weight", None, e),
-        tensors.optional(f"{at}.token_type_embeddings.weight", None, e),
-        tensors.layer_norm(f"{at}.LayerNorm", e, epsilon),
+        tensors.take_optional(f"{at}.token_type_embeddings.weight", None, e),
+        tensors.take_layer_norm(f"{at}.LayerNorm", e, epsilon),
         first_position=first_position,
     )

@@ -1,7 +1,7 @@
-"""Transformers that this library compiled: no norms, heads of size 1, ReLU.
+"""Transformers compiled by this library: no norms, heads of size 1, ReLU.
 
-The first block has no heads. It belongs to what makes vectors of an input, as the embedding does:
-`input_vectors` has both, and `TransformerWeights` begins behind them.
+The first block has no heads. Together with the embedding it maps an input to vectors:
+`compute_input_vectors` applies both, and `TransformerWeights` contains the blocks after them.
 """
 
 from collections.abc import Mapping
@@ -9,7 +9,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from hardmax.errors import RecordFormatError
-from hardmax.models.checkpoints.named_tensors import NamedTensors, attention_of
+from hardmax.models.checkpoints.named_tensors import NamedTensors, build_attention
 from hardmax.models.checkpoints.weights import LayerWeights, Linear, MlpWeights, TransformerWeights
 from hardmax.typing import AnyArray, FloatArray
 
@@ -29,8 +29,10 @@ def read(tensors: NamedTensors, prefix: str) -> TransformerWeights:
         key, value = (tensors.take(f"{at}.{c}_weight", d, n_heads) for c in ("key", "value"))
         output = tensors.take(f"{at}.output_weight", n_heads, d)
         linear = (Linear(query), Linear(key), Linear(value), Linear(output))
-        attention = attention_of(*linear, n_heads)
-        layers.append(LayerWeights(attention, _units(tensors, at, d), None, None, norm_first=True))
+        attention = build_attention(*linear, n_heads)
+        layers.append(
+            LayerWeights(attention, _read_units(tensors, at, d), None, None, norm_first=True)
+        )
     unused = tensors.finish(f"{prefix}transformer.blocks.", passed_over=_FIRST)
     return TransformerWeights("compiled", tuple(layers), config=tensors.config, unused=unused)
 
@@ -39,7 +41,7 @@ _UNITS = ("w_in", "b_in", "w_out", "b_out")
 _FIRST = tuple(f"transformer.blocks.0.{name}" for name in _UNITS)
 
 
-def _units(tensors: NamedTensors, at: str, d: int) -> MlpWeights:
+def _read_units(tensors: NamedTensors, at: str, d: int) -> MlpWeights:
     if f"{at}.w_in" not in tensors:
         return MlpWeights(Linear(np.zeros((d, 0))), Linear(np.zeros((0, d))), None, "relu")
     w_in = tensors.take(f"{at}.w_in", d, None)
@@ -49,8 +51,8 @@ def _units(tensors: NamedTensors, at: str, d: int) -> MlpWeights:
     return MlpWeights(up, down, None, "relu")
 
 
-def input_vectors(tensors: Mapping[str, AnyArray], x: FloatArray) -> FloatArray:
-    """Return what enters the first layer with heads for an input, shape `(n_tokens, d)`.
+def compute_input_vectors(tensors: Mapping[str, AnyArray], x: FloatArray) -> FloatArray:
+    """Return the input of the first layer with heads, shape `(n_tokens, d)`.
 
     Args:
         tensors: The tensors of the file.
@@ -61,6 +63,6 @@ def input_vectors(tensors: Mapping[str, AnyArray], x: FloatArray) -> FloatArray:
     n_tokens, d = weight.shape[1:]
     state = np.tensordot(x, weight, 1) + named.take("transformer.embedding_bias", n_tokens, d)
     if "transformer.blocks.0.query_weight" in tensors:
-        raise RecordFormatError("`source` must have a first block without heads.")
-    first = _units(named, "transformer.blocks.0", d)
+        raise RecordFormatError("The first block of `source` must have no heads; it has some.")
+    first = _read_units(named, "transformer.blocks.0", d)
     return np.asarray(state + first.down(np.maximum(first.up(state), 0.0)))

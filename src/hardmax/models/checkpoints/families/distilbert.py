@@ -1,7 +1,7 @@
-"""DistilBERT: BERT without types of tokens, under names of its own."""
+"""DistilBERT: BERT without token types, and with different tensor names."""
 
 from hardmax.models.checkpoints.families.bert import read_embedding
-from hardmax.models.checkpoints.named_tensors import NamedTensors, attention_of
+from hardmax.models.checkpoints.named_tensors import NamedTensors, build_attention
 from hardmax.models.checkpoints.weights import LayerWeights, MlpWeights, TransformerWeights
 
 MODEL_TYPES = ("distilbert",)
@@ -13,27 +13,27 @@ def read(tensors: NamedTensors, prefix: str) -> TransformerWeights:
     """Read the model whose tensors are named `PREFIXtransformer.layer.0...` and so on."""
     embedding = read_embedding(tensors, f"{prefix}embeddings", _EPSILON)
     d = embedding.tokens.shape[1]
-    n_heads = tensors.integer("n_heads")
-    activation = tensors.activation("activation", "gelu")
+    n_heads = tensors.read_integer("n_heads")
+    activation = tensors.read_activation("activation", "gelu")
     layers = []
     pattern = f"{prefix}transformer.layer.{{}}.attention.q_lin.weight"
-    for i in range(tensors.count(pattern, "n_layers")):
+    for i in range(tensors.count_layers(pattern, "n_layers")):
         at = f"{prefix}transformer.layer.{i}"
-        attention = attention_of(
-            tensors.linear(f"{at}.attention.q_lin", d, None),
-            tensors.linear(f"{at}.attention.k_lin", d, None),
-            tensors.linear(f"{at}.attention.v_lin", d, None),
-            tensors.linear(f"{at}.attention.out_lin", None, d),
+        attention = build_attention(
+            tensors.take_linear(f"{at}.attention.q_lin", d, None),
+            tensors.take_linear(f"{at}.attention.k_lin", d, None),
+            tensors.take_linear(f"{at}.attention.v_lin", d, None),
+            tensors.take_linear(f"{at}.attention.out_lin", None, d),
             n_heads,
         )
-        up = tensors.linear(f"{at}.ffn.lin1", d, None)
-        down = tensors.linear(f"{at}.ffn.lin2", up.weight.shape[1], d)
+        up = tensors.take_linear(f"{at}.ffn.lin1", d, None)
+        down = tensors.take_linear(f"{at}.ffn.lin2", up.weight.shape[1], d)
         layers.append(
             LayerWeights(
                 attention,
                 MlpWeights(up, down, None, activation),
-                tensors.layer_norm(f"{at}.sa_layer_norm", d, _EPSILON),
-                tensors.layer_norm(f"{at}.output_layer_norm", d, _EPSILON),
+                tensors.take_layer_norm(f"{at}.sa_layer_norm", d, _EPSILON),
+                tensors.take_layer_norm(f"{at}.output_layer_norm", d, _EPSILON),
                 norm_first=False,
             )
         )

@@ -1,11 +1,11 @@
-"""GPT-Neo: like GPT-2, but scores are not scaled, and every other layer has a window."""
+"""GPT-Neo: like GPT-2, but with unscaled scores and a window in every other layer."""
 
 from collections.abc import Iterator
 from typing import Any
 
 from hardmax.errors import RecordFormatError
-from hardmax.models.checkpoints.families.gpt2 import layer_of, model_of
-from hardmax.models.checkpoints.named_tensors import NamedTensors, attention_of
+from hardmax.models.checkpoints.families.gpt2 import build_layer, build_model
+from hardmax.models.checkpoints.named_tensors import NamedTensors, build_attention
 from hardmax.models.checkpoints.weights import MlpWeights, TransformerWeights
 
 MODEL_TYPES = ("gpt_neo",)
@@ -16,38 +16,42 @@ def read(tensors: NamedTensors, prefix: str) -> TransformerWeights:
     """Read the model whose tensors are named `PREFIXh.0.attn.attention...` and so on."""
     words = tensors.take(f"{prefix}wte.weight", None, None)
     d = words.shape[1]
-    n_heads = tensors.integer("num_heads")
-    epsilon = tensors.number("layer_norm_epsilon", 1e-5)
-    activation = tensors.activation("activation_function", "gelu_new")
-    n_layers = tensors.count(f"{prefix}h.{{}}.attn.attention.q_proj.weight", "num_layers")
-    kinds = list(_kinds(tensors.config.get("attention_types"), n_layers))
+    n_heads = tensors.read_integer("num_heads")
+    epsilon = tensors.read_number("layer_norm_epsilon", 1e-5)
+    activation = tensors.read_activation("activation_function", "gelu_new")
+    n_layers = tensors.count_layers(f"{prefix}h.{{}}.attn.attention.q_proj.weight", "num_layers")
+    kinds = list(_iter_kinds(tensors.config.get("attention_types"), n_layers))
     if len(kinds) != n_layers or not set(kinds) <= {"global", "local"}:
-        raise RecordFormatError(f"`attention_types` must say global or local of {n_layers} layers")
-    window = tensors.integer("window_size", 256)
+        raise RecordFormatError(
+            f"`attention_types` must specify global or local for each of the {n_layers} layers"
+        )
+    window = tensors.read_integer("window_size", 256)
     layers = []
     for i, kind in enumerate(kinds):
         at = f"{prefix}h.{i}"
-        query, key, value = (tensors.linear(f"{at}.attn.attention.{c}_proj", d, d) for c in "qkv")
-        attention = attention_of(
+        query, key, value = (
+            tensors.take_linear(f"{at}.attn.attention.{c}_proj", d, d) for c in "qkv"
+        )
+        attention = build_attention(
             query,
             key,
             value,
-            tensors.linear(f"{at}.attn.attention.out_proj", d, d),
+            tensors.take_linear(f"{at}.attn.attention.out_proj", d, d),
             n_heads,
             is_causal=True,
             window=window if kind == "local" else None,
             temperature=1.0,
         )
-        up = tensors.linear(f"{at}.mlp.c_fc", d, None)
-        down = tensors.linear(f"{at}.mlp.c_proj", up.weight.shape[1], d)
+        up = tensors.take_linear(f"{at}.mlp.c_fc", d, None)
+        down = tensors.take_linear(f"{at}.mlp.c_proj", up.weight.shape[1], d)
         mlp = MlpWeights(up, down, None, activation)
-        layers.append(layer_of(tensors, at, attention, mlp, epsilon))
+        layers.append(build_layer(tensors, at, attention, mlp, epsilon))
     passed_over = "attention.bias", "attention.masked_bias"
-    return model_of(tensors, "gpt_neo", prefix, words, layers, epsilon, passed_over)
+    return build_model(tensors, "gpt_neo", prefix, words, layers, epsilon, passed_over)
 
 
-def _kinds(stated: Any, n_layers: int) -> Iterator[str]:
-    """The kinds of the layers from entries such as `[["global", "local"], 6]`."""
+def _iter_kinds(stated: Any, n_layers: int) -> Iterator[str]:
+    """Yield the kinds of the layers from entries such as `[["global", "local"], 6]`."""
     entries = [[["global", "local"], n_layers // 2]] if stated is None else stated
     if not isinstance(entries, list):
         return

@@ -1,4 +1,4 @@
-"""Phi-3: Llama with queries, keys and values in one matrix, and gates and units in another."""
+"""Phi-3: Llama with one matrix for queries, keys and values, and one for gates and units."""
 
 import numpy as np
 
@@ -13,11 +13,11 @@ MARK = "layers.0.self_attn.qkv_proj.weight"
 
 def read(tensors: NamedTensors, prefix: str) -> TransformerWeights:
     """Read the model whose tensors are named `PREFIXlayers.0.self_attn.qkv_proj.weight`."""
-    n_heads = tensors.integer("num_attention_heads")
-    n_kv_heads = tensors.integer("num_key_value_heads", n_heads)
+    n_heads = tensors.read_integer("num_attention_heads")
+    n_kv_heads = tensors.read_integer("num_key_value_heads", n_heads)
     pattern = f"{prefix}layers.{{}}.self_attn.qkv_proj.weight"
     parts: dict[str, AnyArray] = {}
-    for i in range(tensors.count(pattern, "num_hidden_layers")):
+    for i in range(tensors.count_layers(pattern, "num_hidden_layers")):
         at = f"{prefix}layers.{i}"
         joint = tensors.take(f"{at}.self_attn.qkv_proj.weight", None, None)
         head_dim = len(joint) // (n_heads + 2 * n_kv_heads)
@@ -28,4 +28,4 @@ def read(tensors: NamedTensors, prefix: str) -> TransformerWeights:
         halves = np.split(gated, [len(gated) // 2])
         for name, part in zip(("gate", "up"), halves, strict=True):
             parts[f"{at}.mlp.{name}_proj.weight"] = part
-    return llama.read(tensors.replaced(parts), prefix)
+    return llama.read(tensors.replace_rest(parts), prefix)

@@ -1,1 +1,1 @@
-"""The small transformer that comes with the package: it sorts letters."""
+"""The small transformer that is included in the package; it sorts letters."""

@@ -1,8 +1,8 @@
-r"""Regular expressions of tokenisers, which speak of classes of characters that `re` lacks.
+r"""Regular expressions of tokenisers, which use character classes that `re` does not have.
 
-`\p{L}` and its like become the characters of that class that the text has, so that nothing is
-taken from tables of another version of Unicode than Python's. A pattern may come from a file that
-nobody vouches for, so those that can take exponentially long are refused.
+A class such as `\p{L}` is replaced by the characters of that class that occur in the text, so only
+Python's own Unicode tables are used. A pattern may come from an untrusted file, so patterns that
+can take exponential time are refused.
 """
 
 import re
@@ -19,7 +19,7 @@ QWEN2 = LLAMA3.replace("{1,3}", "")
 SPACES = "\t\n\x0b\x0c\r \x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000" + "".join(
     map(chr, range(0x2000, 0x200B))
 )
-"""What Unicode calls white space, which is less than what `str.isspace` does."""
+"""The white space of Unicode, which has fewer characters than `str.isspace` accepts."""
 _WORD = ("L", "M", "Nd", "Nl", "Pc")
 _MOST_REPEATS = 3
 _LONGEST_PATTERN = 2000
@@ -29,29 +29,31 @@ _PARTS = re.compile(
 )
 
 
-def compiled(pattern: str, text: str) -> re.Pattern[str]:
-    r"""Return a pattern that matches in a text what its author meant.
+def compile_pattern(pattern: str, text: str) -> re.Pattern[str]:
+    r"""Compile a pattern with Unicode classes for use on one text.
 
     Args:
-        pattern: The pattern; `\p{..}` of one or two letters, `\s`, `\d`, `\w` are known.
-        text: The text. Only its characters are in the classes of the pattern.
+        pattern: The pattern; it may use `\p{..}` with one or two letters, `\s`, `\d` and `\w`.
+        text: The text. The compiled classes contain only its characters.
 
     Raises:
-        RecordFormatError: If it is something else, or a group is repeated, or an alternative
-            has more than three parts that may be repeated without end.
+        RecordFormatError: If the pattern is invalid or uses other classes, if it repeats a group,
+            or if an alternative has more than three parts with unbounded repetition.
 
     Examples:
-        >>> compiled(GPT2, "I've 3½ apples").findall("I've 3½ apples")
+        >>> compile_pattern(GPT2, "I've 3½ apples").findall("I've 3½ apples")
         ['I', "'ve", ' 3½', ' apples']
     """
     if len(pattern) > _LONGEST_PATTERN:
-        raise RecordFormatError(f"a pattern of {len(pattern)} characters is too long to be read")
+        raise RecordFormatError(
+            f"a pattern must have at most {_LONGEST_PATTERN} characters; got {len(pattern)}"
+        )
     _refuse_slow(pattern)
     found, inside = [], False
     for part in _PARTS.finditer(pattern):
         letter = part["letter"]
         if part["kind"] is not None or (letter is not None and letter in "sSdDwW"):
-            found.append(_class(part[0], part["kind"] or letter, text, inside))
+            found.append(_expand_class(part[0], part["kind"] or letter, text, inside))
             continue
         inside = (inside or part["open"] is not None) and part["close"] is None
         found.append(part[0])
@@ -59,21 +61,21 @@ def compiled(pattern: str, text: str) -> re.Pattern[str]:
         return re.compile("".join(found))
     except (re.error, OverflowError, RecursionError) as error:
         raise RecordFormatError(
-            f"the pattern {pattern!r:.100} is not read: {error!s:.100}"
+            f"the pattern {pattern!r:.100} is not valid: {error!s:.100}"
         ) from None
 
 
-def _class(written: str, kind: str, text: str, inside: bool) -> str:
-    """A class as the characters of a text that belong to it."""
+def _expand_class(written: str, kind: str, text: str, inside: bool) -> str:
+    """Replace a class by the characters of a text that belong to it."""
     is_negated = kind in "SDW" or written.startswith(("\\P", "\\p{^"))
-    members = {c for c in set(text) if _belongs(c, kind) != is_negated}
-    # No class may be empty: a character that the text does not have changes nothing.
+    members = {c for c in set(text) if _is_in_class(c, kind) != is_negated}
+    # A class must not be empty, so add a character that does not occur in the text.
     members.add(next(c for c in map(chr, range(0x10FFFF, 0, -1)) if c not in text))
     listed = "".join(f"\\U{ord(c):08x}" for c in sorted(members))
     return listed if inside else f"[{listed}]"
 
 
-def _belongs(c: str, kind: str) -> bool:
+def _is_in_class(c: str, kind: str) -> bool:
     category = unicodedata.category(c)
     if kind in "sS":
         return c in SPACES
@@ -82,7 +84,7 @@ def _belongs(c: str, kind: str) -> bool:
     if kind in "wW":
         return category.startswith(_WORD) or c in "\u200c\u200d"
     if not re.fullmatch("[A-Z][a-z]?", kind):
-        raise RecordFormatError(f"characters of the class {kind!r:.40} are not known here")
+        raise RecordFormatError(f"the character class {kind!r:.40} is not supported")
     return category.startswith(kind)
 
 
@@ -90,26 +92,29 @@ def _refuse_slow(pattern: str) -> None:
     plain = re.sub(r"\\p\{\^?\w+\}|\\.", "x", pattern, flags=re.DOTALL | re.IGNORECASE)
     plain = re.sub(r"\[\^?\]?[^\]]*\]", "x", plain)
     if re.search(r"\)[*+{]", plain):
-        raise RecordFormatError(f"the pattern {pattern!r:.100} repeats a group, which is not read")
+        raise RecordFormatError(f"the pattern {pattern!r:.100} must not repeat a group")
     repeats = max(len(re.findall(r"[*+]\+?|,\}|\d{3,}\}", part)) for part in plain.split("|"))
     if repeats > _MOST_REPEATS:
-        raise RecordFormatError(f"the pattern {pattern!r:.100} repeats {repeats} parts at a time")
+        raise RecordFormatError(
+            f"the pattern {pattern!r:.100} must have at most {_MOST_REPEATS} repetitions in an "
+            f"alternative; got {repeats}"
+        )
 
 
-def pieces(
+def split_by_pattern(
     text: str, pattern: re.Pattern[str], behaviour: str, *, inverted: bool = False
 ) -> list[str]:
-    """Cut a text at the matches of a pattern.
+    """Split a text at the matches of a pattern.
 
     Args:
         text: The text.
-        pattern: What is looked for.
-        behaviour: What becomes of a match: `"Removed"`, `"Isolated"`, `"Contiguous"` (neighbours
-            are one), `"MergedWithPrevious"` or `"MergedWithNext"`.
-        inverted: Whether what is between matches is taken for the matches.
+        pattern: The pattern.
+        behaviour: The treatment of matches: `"Removed"`, `"Isolated"`, `"Contiguous"` (adjacent
+            matches are joined), `"MergedWithPrevious"` or `"MergedWithNext"`.
+        inverted: Whether to treat the texts between matches as the matches.
 
     Examples:
-        >>> pieces("a, b", re.compile(","), "MergedWithPrevious")
+        >>> split_by_pattern("a, b", re.compile(","), "MergedWithPrevious")
         ['a,', ' b']
     """
     runs: list[tuple[str, bool]] = []
@@ -124,7 +129,7 @@ def pieces(
     if behaviour == "Isolated":
         return [piece for piece, _ in runs]
     if behaviour not in ("Contiguous", "MergedWithPrevious", "MergedWithNext"):
-        raise RecordFormatError(f"matches that are {behaviour!r:.40} are not read")
+        raise RecordFormatError(f"the split behaviour {behaviour!r:.40} is not supported")
     found: list[str] = []
     before: bool | None = None
     for piece, is_match in runs:

@@ -1,7 +1,7 @@
-"""What `tokenizer.json` does to a text before its vocabulary is asked: clean it, cut it.
+"""The steps of `tokenizer.json` that come before the vocabulary: normalisation and splitting.
 
-A step is an object with a `type`; a step of several is a `Sequence`. Those of the published
-tokenisers are known, others are refused by name.
+A step is an object with a `type`; several steps form a `Sequence`. The steps of published
+tokenisers are supported; any other step raises an error that names it.
 """
 
 import re
@@ -10,8 +10,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from hardmax.errors import RecordFormatError
-from hardmax.models.checkpoints.tokenisers.charsmaps import mapped_characters
-from hardmax.models.checkpoints.tokenisers.patterns import GPT2, SPACES, compiled, pieces
+from hardmax.models.checkpoints.tokenisers.charsmaps import apply_charsmap
+from hardmax.models.checkpoints.tokenisers.patterns import (
+    GPT2,
+    SPACES,
+    compile_pattern,
+    split_by_pattern,
+)
 from hardmax.models.checkpoints.tokenisers.vocabularies import byte_letters
 
 _LONGEST = 1_000_000
@@ -23,11 +28,11 @@ _CHINESE = (
 Step = Mapping[str, Any] | None
 
 
-def normalised(text: str, step: Step) -> str:
-    """Return a text as the `normalizer` of a tokeniser leaves it.
+def normalise(text: str, step: Step) -> str:
+    """Apply the `normalizer` of a tokeniser to a text.
 
     Examples:
-        >>> normalised("Ça va", {"type": "BertNormalizer", "lowercase": True})
+        >>> normalise("Ça va", {"type": "BertNormalizer", "lowercase": True})
         'ca va'
     """
     if step is None:
@@ -36,7 +41,7 @@ def normalised(text: str, step: Step) -> str:
     kind = step["type"]
     if kind == "Sequence":
         for part in step["normalizers"]:
-            text = normalised(text, part)
+            text = normalise(text, part)
         return text
     if kind in _FORMS:
         return unicodedata.normalize(kind, text)
@@ -50,31 +55,31 @@ def normalised(text: str, step: Step) -> str:
     if kind == "Prepend":
         return str(step["prepend"]) + text if text else text
     if kind == "Replace":
-        content, pattern = str(step["content"]), _pattern(step["pattern"], text)
+        content, pattern = str(step["content"]), _read_pattern(step["pattern"], text)
         n_matches = sum(1 for _ in pattern.finditer(text))
         _refuse_growth(len(text) + n_matches * len(content))
         return pattern.sub(lambda _: content, text)
     if kind == "BertNormalizer":
-        return _as_bert(text, step)
+        return _normalise_bert(text, step)
     if kind == "ByteLevel":
-        return _in_letters(text)
+        return _bytes_to_letters(text)
     if kind == "Precompiled":
-        return mapped_characters(text, step["precompiled_charsmap"], _LONGEST)
-    raise RecordFormatError(f"the normaliser {kind!r:.40} is not read")
+        return apply_charsmap(text, step["precompiled_charsmap"], _LONGEST)
+    raise RecordFormatError(f"the normaliser {kind!r:.40} is not supported")
 
 
 def _refuse_growth(length: int) -> None:
     if length > _LONGEST:
-        raise RecordFormatError(f"its normaliser makes more than {_LONGEST} characters of a text")
+        raise RecordFormatError(f"its normaliser expands a text to over {_LONGEST} characters")
 
 
-def _pattern(described: Mapping[str, str], text: str) -> re.Pattern[str]:
+def _read_pattern(described: Mapping[str, str], text: str) -> re.Pattern[str]:
     if "String" in described:
         return re.compile(re.escape(described["String"]))
-    return compiled(described["Regex"], text)
+    return compile_pattern(described["Regex"], text)
 
 
-def _as_bert(text: str, step: Mapping[str, Any]) -> str:
+def _normalise_bert(text: str, step: Mapping[str, Any]) -> str:
     lowers = step.get("lowercase", True) is True
     if step.get("clean_text", True):
         kept = (c for c in text if not _is_control(c) and c not in "\0\ufffd")
@@ -96,16 +101,16 @@ def _is_chinese(c: str) -> bool:
     return any(low <= ord(c) <= high for low, high in _CHINESE)
 
 
-def words(parts: list[str], step: Step, *, at_start: bool = True) -> list[str]:
-    """Cut pieces of a text into words, as the `pre_tokenizer` of a tokeniser does.
+def split_words(parts: list[str], step: Step, *, at_start: bool = True) -> list[str]:
+    """Split parts of a text into words with the `pre_tokenizer` of a tokeniser.
 
     Args:
-        parts: The pieces.
+        parts: The parts.
         step: The step.
-        at_start: Whether the text begins with the first of them.
+        at_start: Whether the first part is the beginning of the text.
 
     Examples:
-        >>> words(["two words"], {"type": "Metaspace", "prepend_scheme": "always"})
+        >>> split_words(["two words"], {"type": "Metaspace", "prepend_scheme": "always"})
         ['▁two', '▁words']
     """
     if step is None:
@@ -113,10 +118,10 @@ def words(parts: list[str], step: Step, *, at_start: bool = True) -> list[str]:
     kind = step["type"]
     if kind == "Sequence":
         for part in step["pretokenizers"]:
-            parts = words(parts, part, at_start=at_start)
+            parts = split_words(parts, part, at_start=at_start)
         return parts
     if kind not in _CUTS:
-        raise RecordFormatError(f"words that are cut by {kind!r:.40} are not read")
+        raise RecordFormatError(f"the pre-tokeniser {kind!r:.40} is not supported")
     return [
         word
         for i, part in enumerate(parts)
@@ -124,27 +129,27 @@ def words(parts: list[str], step: Step, *, at_start: bool = True) -> list[str]:
     ]
 
 
-def _split(text: str, step: Mapping[str, Any], _: bool) -> list[str]:
+def _split_pattern(text: str, step: Mapping[str, Any], _: bool) -> list[str]:
     inverted = step.get("invert", False) is True
-    pattern = _pattern(step["pattern"], text)
-    return pieces(text, pattern, step["behavior"], inverted=inverted)
+    pattern = _read_pattern(step["pattern"], text)
+    return split_by_pattern(text, pattern, step["behavior"], inverted=inverted)
 
 
-def _bytes(text: str, step: Mapping[str, Any], _: bool) -> list[str]:
+def _split_bytes(text: str, step: Mapping[str, Any], _: bool) -> list[str]:
     if step.get("add_prefix_space", True) and not text.startswith(" "):
         text = f" {text}"
     cut = [text]
     if step.get("use_regex", True):
-        cut = pieces(text, compiled(GPT2, text), "Isolated")
-    return [_in_letters(word) for word in cut]
+        cut = split_by_pattern(text, compile_pattern(GPT2, text), "Isolated")
+    return [_bytes_to_letters(word) for word in cut]
 
 
-def _in_letters(text: str) -> str:
+def _bytes_to_letters(text: str) -> str:
     letters = byte_letters()
     return "".join(letters[byte] for byte in text.encode())
 
 
-def _spaced(text: str, step: Mapping[str, Any], at_start: bool) -> list[str]:
+def _split_metaspace(text: str, step: Mapping[str, Any], at_start: bool) -> list[str]:
     mark = str(step.get("replacement", "▁"))
     older = "always" if step.get("add_prefix_space", True) else "never"
     scheme = step.get("prepend_scheme", older)
@@ -155,31 +160,33 @@ def _spaced(text: str, step: Mapping[str, Any], at_start: bool) -> list[str]:
         text = mark + text
     if not step.get("split", True):
         return [text]
-    return pieces(text, re.compile(re.escape(mark)), "MergedWithNext")
+    return split_by_pattern(text, re.compile(re.escape(mark)), "MergedWithNext")
 
 
-def _digits(text: str, step: Mapping[str, Any], _: bool) -> list[str]:
+def _split_digits(text: str, step: Mapping[str, Any], _: bool) -> list[str]:
     behaviour = "Isolated" if step.get("individual_digits", False) else "Contiguous"
-    return pieces(text, compiled(r"\p{N}", text), behaviour)
+    return split_by_pattern(text, compile_pattern(r"\p{N}", text), behaviour)
 
 
-def _signs(text: str, step: Mapping[str, Any], _: bool) -> list[str]:
-    pattern = compiled(r"[!-/:-@\[-`{-~\p{P}]", text)
-    return pieces(text, pattern, step.get("behavior", "Isolated"))
+def _split_punctuation(text: str, step: Mapping[str, Any], _: bool) -> list[str]:
+    pattern = compile_pattern(r"[!-/:-@\[-`{-~\p{P}]", text)
+    return split_by_pattern(text, pattern, step.get("behavior", "Isolated"))
 
 
-def _bert_words(text: str, step: Mapping[str, Any], at_start: bool) -> list[str]:
-    parts = pieces(text, compiled(r"\s+", text), "Removed")
-    return [word for part in parts for word in _signs(part, {}, at_start)]
+def _split_bert(text: str, step: Mapping[str, Any], at_start: bool) -> list[str]:
+    parts = split_by_pattern(text, compile_pattern(r"\s+", text), "Removed")
+    return [word for part in parts for word in _split_punctuation(part, {}, at_start)]
 
 
 _CUTS = {
-    "Split": _split,
-    "ByteLevel": _bytes,
-    "Metaspace": _spaced,
-    "Digits": _digits,
-    "Punctuation": _signs,
-    "BertPreTokenizer": _bert_words,
-    "WhitespaceSplit": lambda text, *_: pieces(text, compiled(r"\s+", text), "Removed"),
-    "Whitespace": lambda text, *_: compiled(r"\w+|[^\w\s]+", text).findall(text),
+    "Split": _split_pattern,
+    "ByteLevel": _split_bytes,
+    "Metaspace": _split_metaspace,
+    "Digits": _split_digits,
+    "Punctuation": _split_punctuation,
+    "BertPreTokenizer": _split_bert,
+    "WhitespaceSplit": lambda text, *_: split_by_pattern(
+        text, compile_pattern(r"\s+", text), "Removed"
+    ),
+    "Whitespace": lambda text, *_: compile_pattern(r"\w+|[^\w\s]+", text).findall(text),
 }

@@ -1,4 +1,4 @@
-"""Words cut into the pieces of a vocabulary: the longest, merged pairs, or the most likely.
+"""Splitting of words into pieces of a vocabulary: longest pieces, merged pairs, or most likely.
 
 Citation:
     Sennrich, Haddow and Birch, "Neural machine translation of rare words with subword units",
@@ -12,7 +12,9 @@ _LONGEST_WORD = 100
 
 
 def byte_letters() -> list[str]:
-    """Return a printable letter for each byte, as GPT-2 has them: itself, or one from 256 on.
+    """Return the printable letter that represents each byte in GPT-2.
+
+    A printable byte represents itself; the others are mapped to letters from 256 on.
 
     Examples:
         >>> byte_letters()[ord("a")], byte_letters()[ord(" ")]
@@ -24,7 +26,7 @@ def byte_letters() -> list[str]:
     return [chr(code[byte]) for byte in range(256)]
 
 
-def longest_pieces(
+def split_wordpiece(
     word: str,
     vocabulary: Mapping[str, int],
     *,
@@ -32,10 +34,10 @@ def longest_pieces(
     unknown: str = "[UNK]",
     longest: int = _LONGEST_WORD,
 ) -> list[str]:
-    """Cut a word into the longest pieces there are, from the left (WordPiece).
+    """Split a word from left to right into the longest pieces of a vocabulary (WordPiece).
 
     Examples:
-        >>> longest_pieces("unhappy", {"un": 0, "unhap": 1, "##py": 2})
+        >>> split_wordpiece("unhappy", {"un": 0, "unhap": 1, "##py": 2})
         ['unhap', '##py']
     """
     found: list[str] = []
@@ -51,13 +53,11 @@ def longest_pieces(
     return found
 
 
-def merged_pairs(
-    parts: Iterable[str], rank: Callable[[tuple[str, str]], float | None]
-) -> list[str]:
-    """Merge neighbours, the pair of the lowest rank first, the first of equals, until none is left.
+def merge_pairs(parts: Iterable[str], rank: Callable[[tuple[str, str]], float | None]) -> list[str]:
+    """Merge neighbouring parts until no pair has a rank, lowest rank first and then leftmost.
 
     Examples:
-        >>> merged_pairs("aab", {("a", "b"): 0, ("a", "ab"): 1}.get)
+        >>> merge_pairs("aab", {("a", "b"): 0, ("a", "ab"): 1}.get)
         ['aab']
     """
     found = list(parts)
@@ -74,7 +74,7 @@ def merged_pairs(
                 ranks[j] = rank((found[j], found[j + 1]))
 
 
-def known_symbols(
+def replace_unknown(
     symbols: Iterable[str],
     vocabulary: Mapping[str, int],
     *,
@@ -82,10 +82,14 @@ def known_symbols(
     falls_back: bool = False,
     fuses: bool = False,
 ) -> list[str]:
-    """Return symbols; one that is not known as its bytes, or as the unknown one, or as it is.
+    """Replace symbols that are not in a vocabulary.
+
+    An unknown symbol becomes its bytes if `falls_back` is true and they are known. Otherwise it
+    becomes the token `unknown`, or stays unchanged if there is none. If `fuses` is true, adjacent
+    unknown symbols share one token.
 
     Examples:
-        >>> known_symbols("aé", {"a": 0, "<0xC3>": 1, "<0xA9>": 2}, falls_back=True)
+        >>> replace_unknown("aé", {"a": 0, "<0xC3>": 1, "<0xA9>": 2}, falls_back=True)
         ['a', '<0xC3>', '<0xA9>']
     """
     found: list[str] = []
@@ -101,24 +105,26 @@ def known_symbols(
     return found
 
 
-def likeliest_pieces(word: str, scores: Mapping[str, float], unknown_score: float) -> list[str]:
-    """Cut a word so that the sum of the scores is largest (Unigram); what is not known is joined.
+def split_unigram(word: str, scores: Mapping[str, float], unknown_score: float) -> list[str]:
+    """Split a word so that the sum of scores is largest (Unigram).
+
+    Adjacent characters that are not in the vocabulary are joined.
 
     Args:
         word: The word.
-        scores: The logarithms of probabilities of the pieces.
-        unknown_score: That of a character which is no piece.
+        scores: The logarithms of the probabilities of the pieces.
+        unknown_score: The score of a character that is not a piece.
 
     Examples:
-        >>> likeliest_pieces("aabx", {"a": -1.0, "ab": -1.5, "b": -1.0}, -11.0)
+        >>> split_unigram("aabx", {"a": -1.0, "ab": -1.5, "b": -1.0}, -11.0)
         ['a', 'ab', 'x']
     """
     longest = max(map(len, scores), default=1)
-    # The best score up to each place, and where the piece begins that ends there.
+    # The best score up to each position, and the start of the piece that ends there.
     best: list[tuple[float, int] | None] = [(0.0, 0), *[None] * len(word)]
     for start in range(len(word)):
         here = best[start]
-        assert here is not None  # A single character always leads on.
+        assert here is not None  # Every position is reachable by single characters.
         for end in range(start + 1, min(len(word), start + longest) + 1):
             score = scores.get(word[start:end])
             if score is None:
@@ -142,11 +148,11 @@ def likeliest_pieces(word: str, scores: Mapping[str, float], unknown_score: floa
     return found[::-1]
 
 
-def longest_symbols(text: str, vocabulary: Mapping[str, int]) -> list[str]:
-    """Cut a text into the longest symbols there are, from the left; one that is not known stays.
+def split_longest_symbols(text: str, vocabulary: Mapping[str, int]) -> list[str]:
+    """Split a text from left to right into the longest symbols; unknown characters are kept.
 
     Examples:
-        >>> longest_symbols("CClN", {"C": 0, "Cl": 1})
+        >>> split_longest_symbols("CClN", {"C": 0, "Cl": 1})
         ['C', 'Cl', 'N']
     """
     longest = max(map(len, vocabulary), default=1)
@@ -159,15 +165,16 @@ def longest_symbols(text: str, vocabulary: Mapping[str, int]) -> list[str]:
     return symbols
 
 
-def shown(piece: str, back: Mapping[str, int] | None) -> str:
-    """Return what a piece stands for: bytes as text, and spaces for the marks of spaces.
+def decode_piece(piece: str, back: Mapping[str, int] | None) -> str:
+    """Return the text that a piece represents, with bytes decoded and space marks replaced.
 
     Args:
         piece: The piece.
-        back: The bytes of letters, where pieces are made of these.
+        back: The byte that each letter represents, or None if pieces do not consist of such
+            letters.
 
     Examples:
-        >>> shown("▁cat", None), shown("<0x41>", None)
+        >>> decode_piece("▁cat", None), decode_piece("<0x41>", None)
         (' cat', 'A')
     """
     if back is not None and all(c in back for c in piece):
