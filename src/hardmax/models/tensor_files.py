@@ -77,7 +77,7 @@ def tensor_bytes(header: Mapping[str, Any], tensors: Mapping[str, AnyArray]) -> 
     for _, array in ordered:
         check_time()
         little = np.asarray(array, array.dtype.newbyteorder("<"))
-        content += memoryview(little.reshape(-1).view(np.uint8))
+        content += little.reshape(-1).view(np.uint8).data
     return bytes(content)
 
 

@@ -93,7 +93,7 @@ def test_vocabularies_with_merges_are_those_of_gpt2(tmp_path):
         ({"model": {"type": "BPE", "vocab": {"a": "b"}, "merges": []}}, "vocabulary"),
         ({"model": {"type": "BPE", "vocab": {}, "merges": [1]}}, "two parts"),
         ({"model": {"type": "Mystery", "vocab": {}}}, "type 'Mystery' is not supported"),
-        ({"pre_tokenizer": {"type": "UnicodeScripts"}}, "pre-tokeniser 'UnicodeScripts' is not supported"),
+        ({"pre_tokenizer": {"type": "UnicodeScripts"}}, "'UnicodeScripts' is not supported"),
         ({"normalizer": {"type": "Nmt"}}, "'Nmt' is not supported"),
         ({"post_processor": {"type": "x"}}, "post-processor 'x' is not supported"),
         ({"model": None}, "valid tokenizer.json"),
