@@ -340,7 +340,7 @@ def test_scripted_modules_are_read_from_memory_and_from_files(tmp_path, way, bui
     else:
         nets = []
         for read, given in ((hm.from_torch, scripted), (hm.load_model, path)):
-            with pytest.raises(ArgumentError, match="others may") as refused:
+            with pytest.raises(ArgumentError, match=r" fit\)") as refused:
                 read(given)
             line = str(refused.value).rpartition("write ")[2]
             nets.append(eval(line, {"hm": hm, "module": scripted}))
@@ -470,3 +470,34 @@ def assert_agrees(net, module):
     if any("LogSoftmax" in note for note in getattr(net, "notes", ())):
         got = got - np.log(np.exp(got).sum(axis=1, keepdims=True))
     np.testing.assert_allclose(got, expected, rtol=1e-12, atol=1e-12)
+
+
+class Convolved(nn.Module):
+    """A convolution, a pool and a Linear layer; `n_rows` is what the pool leaves of a side."""
+
+    def __init__(self, n_rows, is_viewed, padding=0):
+        super().__init__()
+        self.convolution = nn.Conv2d(1, 2, 3, padding=padding)
+        self.pool = nn.MaxPool2d(2) if not is_viewed else nn.Identity()
+        self.last = nn.Linear(2 * n_rows**2, 3)
+        self.is_viewed, self.length = is_viewed, 2 * n_rows**2
+
+    def forward(self, x):
+        y = self.pool(torch.relu(self.convolution(x)))
+        return self.last(y.view(-1, self.length) if self.is_viewed else torch.flatten(y, 1))
+
+
+@pytest.mark.parametrize("how", ["scripted", "traced"])
+def test_a_scripted_convolution_finds_the_image_that_its_last_layer_takes(how):
+    def written(module, side):
+        return as_script(module.eval(), torch.zeros(1, 1, side, side) if how == "traced" else None)
+
+    # A `view` of nine pixels a side; larger images would count as several inputs.
+    module = Convolved(9, is_viewed=True, padding=1)
+    assert_agrees(hm.from_torch(written(module, 9)), module)
+    # After a pool, images of two sizes have the same number of pixels.
+    module = Convolved(3, is_viewed=False)
+    with pytest.raises(ArgumentError, match="with 8 or 9 pixels a side fit") as refused:
+        hm.from_torch(written(module, 8))
+    line = str(refused.value).rpartition("write ")[2].rstrip(".")
+    assert_agrees(eval(line, {"hm": hm, "module": written(module, 8)}), module)

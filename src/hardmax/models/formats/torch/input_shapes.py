@@ -17,7 +17,7 @@ from hardmax.models.formats.torch.layers import evaluated_copy
 
 Fits = Callable[[tuple[int, ...]], bool]
 _MOST_VECTORS = 256
-_MOST_SIDES = {1: 1024, 2: 320, 3: 64}
+MOST_SIDES = {1: 1024, 2: 320, 3: 64}
 _ENOUGH = 9
 _USUAL_SIDES = {1: (128, 64, 32), 2: (32, 28, 224, 64), 3: (16, 32, 64)}
 
@@ -28,7 +28,7 @@ class InputShape:
 
     Attributes:
         shape: The shape, if it is determined; None if not.
-        example: A shape that fits or might fit, for messages; None if none is known.
+        example: A shape that fits or might fit, for messages; None if unknown.
         reason: Why it is not determined, or how it was found.
     """
 
@@ -74,9 +74,9 @@ def solved_shape(
     """
     convolutions = list(dict.fromkeys(convolutions))
     for n_axes, channels in convolutions:
-        found = _fitting_sides(fits, n_axes, channels, _MOST_SIDES[n_axes])
+        found = fitting_sides(fits, n_axes, channels, MOST_SIDES[n_axes])
         if found:
-            return _image(n_axes, channels, found)
+            return describe_sides(n_axes, channels, found)
     for candidates in (linear, sizes):
         vectors = list(dict.fromkeys(int(n) for n in candidates))[:_MOST_VECTORS]
         # What also takes one number more does not determine how many it takes.
@@ -92,8 +92,14 @@ def solved_shape(
     return InputShape(None, None, "no layer determines it")
 
 
-def _image(n_axes: int, channels: int, sides: list[int]) -> InputShape:
-    """What the sides that fit say."""
+def describe_sides(n_axes: int, channels: int, sides: list[int]) -> InputShape:
+    """Return what is known of the shape of an image, given the sides that fit.
+
+    Args:
+        n_axes: The number of axes along which the convolution moves.
+        channels: The number of channels of the image.
+        sides: The sides that fit, at least one; of many, some.
+    """
     if len(sides) == 1:
         shape = (channels, *sides * n_axes)
         word = {1: "signal", 2: "square image", 3: "cube"}[n_axes]
@@ -110,16 +116,34 @@ def _image(n_axes: int, channels: int, sides: list[int]) -> InputShape:
     return InputShape(None, example, f"{fitting} fit")
 
 
-def _fitting_sides(fits: Fits, n_axes: int, channels: int, most: int) -> list[int]:
-    """The sides that fit, all up to `most`; of many only the first, and the usual ones."""
+def fitting_sides(fits: Fits, n_axes: int, channels: int, most: int) -> list[int]:
+    """Return the sides that fit, up to `most`; of many, only the first and the usual ones."""
     found: list[int] = []
     for side in range(1, most + 1):
         if fits((channels, *[side] * n_axes)):
             found.append(side)
             if len(found) == _ENOUGH:
-                usual = [s for s in _USUAL_SIDES[n_axes] if side < s <= most]
-                return found + [s for s in usual if fits((channels, *[s] * n_axes))]
+                return found + usual_sides(fits, n_axes, channels, side + 1)
     return found
+
+
+def adjacent_sides(fits: Fits, n_axes: int, channels: int, least: int) -> list[int]:
+    """Return consecutive sides that fit, from `least` on; of many, only the first and the usual."""
+    found: list[int] = []
+    while least + len(found) <= MOST_SIDES[n_axes]:
+        side = least + len(found)
+        if not fits((channels, *[side] * n_axes)):
+            break
+        found.append(side)
+        if len(found) == _ENOUGH:
+            return found + usual_sides(fits, n_axes, channels, side + 1)
+    return found
+
+
+def usual_sides(fits: Fits, n_axes: int, channels: int, least: int) -> list[int]:
+    """Return the usual sides of images that fit and are no less than `least`."""
+    usual = [side for side in _USUAL_SIDES[n_axes] if least <= side <= MOST_SIDES[n_axes]]
+    return [side for side in usual if fits((channels, *[side] * n_axes))]
 
 
 def _fits_on_meta(torch: Any, module: Any) -> Fits:

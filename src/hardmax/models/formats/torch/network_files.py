@@ -6,7 +6,7 @@ its layers must be stated, and layers that are not Linear need the module they b
 
 import io
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,15 @@ from hardmax.errors import ArgumentError, HardmaxError, RecordFormatError, SizeL
 from hardmax.models.formats.layered_networks import network_of
 from hardmax.models.formats.state_dicts import read_state_dict, state_dict_network
 from hardmax.models.formats.torch.files import is_torch_file
-from hardmax.models.formats.torch.input_shapes import InputShape, solved_shape
+from hardmax.models.formats.torch.input_shapes import (
+    MOST_SIDES,
+    InputShape,
+    adjacent_sides,
+    describe_sides,
+    fitting_sides,
+    solved_shape,
+    usual_sides,
+)
 from hardmax.models.formats.torch.script_files import (
     ScriptArchive,
     ScriptModule,
@@ -25,11 +33,14 @@ from hardmax.models.formats.torch.script_files import (
     read_script_archive,
 )
 from hardmax.models.formats.torch.script_programs import script_graph, script_steps
+from hardmax.models.graphs.building import GraphBuilder, Signal
 from hardmax.models.graphs.graph_networks import GraphNetwork
 from hardmax.models.networks import MaxoutNetwork, ReluNetwork
 from hardmax.models.tensor_files import read_tensors
+from hardmax.typing import FloatArray
 
 _MOST_MODULES = 10_000
+_MOST_TRIED = {1: 256, 2: 64, 3: 16}
 
 
 def load_torch_file(
@@ -133,32 +144,82 @@ def script_network(
     kernels = [array for array in _weights(archive.root) if array.ndim in (3, 4, 5)]
     if not kernels and found.example is None:
         raise RecordFormatError(str(reason))
-    shape, rest = found.example, found.reason
+    words = "(...)"
     if kernels:
-        shape, rest = _example_image(kernels[0].shape, archive, limit)
+        found = _image_shape(archive, kernels[0].shape, max_bytes)
+        if found.shape is not None:
+            return script_graph(archive, found.shape, limit())
+        axes = {3: "length", 4: "height, width", 5: "depth, height, width"}[kernels[0].ndim]
+        words = f"({kernels[0].shape[1]}, {axes})"
     raise ArgumentError(
         "`input_shape` must be given for this scripted module, which does not determine it "
-        f"({rest}); write {line.format(shape=shape)}"
+        f"({found.reason}); write {line.format(shape=found.example or words)}"
     )
 
 
-def _example_image(
-    kernel: tuple[int, ...], archive: ScriptArchive, limit: Callable[[], SizeLimit]
-) -> tuple[Any, str]:
-    """Return the shape of an image of a usual size that fits, or words in its place."""
+class _MatrixSizes(GraphBuilder):
+    """A builder that records whether a matrix takes more or fewer numbers than it is given.
+
+    Attributes:
+        excess: The number of entries given, minus the number taken, for the last matrix.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.excess = 0
+
+    def multiply(
+        self, x: Signal, matrix: FloatArray, bias: Any = None, name: str = "matrix"
+    ) -> Signal:
+        self.excess = x.shape[-1] - len(matrix) if x.ndim else 0
+        return super().multiply(x, matrix, bias, name)
+
+
+def _image_shape(
+    archive: ScriptArchive, kernel: tuple[int, ...], max_bytes: int | None
+) -> InputShape:
+    """Find the shape of a square image from the sizes of the first matrix that does not fit.
+
+    The larger the image, the more numbers the matrix is given. So the sides that fit are
+    consecutive, and bisection finds the least of them.
+    """
     channels, n_axes = kernel[1], len(kernel) - 2
-    sides = {1: (128, 64, 32), 2: (28, 32, 64), 3: (16, 8)}[n_axes]
     failed = ""
-    for side in sides if channels == 1 or n_axes != 2 else (32, 28, 64):
-        shape = (channels, *[side] * n_axes)
+    outputs: list[tuple[int, ...]] = []
+
+    def excess(shape: tuple[int, ...]) -> int | None:
+        """Return 0 if an image fits, the sign of the misfit, or None if that is unknown."""
+        nonlocal failed
+        build = _MatrixSizes()
         try:
-            script_graph(archive, shape, limit())
+            network = script_graph(archive, shape, SizeLimit(archive.n_bytes, max_bytes), build)
         except HardmaxError as error:
             failed = failed or f"{shape} does not fit: {str(error).rstrip('.')}"
-            continue
-        return shape, f"{shape} fits, others may"
-    words = {1: "length", 2: "height, width", 3: "depth, height, width"}[n_axes]
-    return f"({channels}, {words})", failed
+            return build.excess or None
+        outputs.append(network.output_shape)
+        # A larger image that `view(-1, n)` makes several inputs of has an output with more axes.
+        return 0 if len(outputs[0]) == len(outputs[-1]) else None
+
+    def fits(shape: tuple[int, ...]) -> bool:
+        return excess(shape) == 0
+
+    starts = usual_sides(lambda shape: excess(shape) is not None, n_axes, channels, 1)
+    if not starts:
+        # A program that states the length of a flattened image fails before the matrix.
+        sides = fitting_sides(fits, n_axes, channels, _MOST_TRIED[n_axes])
+        return describe_sides(n_axes, channels, sides) if sides else InputShape(None, None, failed)
+    low, high = 0, starts[0]
+    while high < MOST_SIDES[n_axes] and (excess((channels, *[high] * n_axes)) or 0) < 0:
+        low, high = high, min(2 * high, MOST_SIDES[n_axes])
+    while high - low > 1:
+        middle = (low + high) // 2
+        found = excess((channels, *[middle] * n_axes))
+        # An image that is smaller than a window has too few pixels.
+        low, high = (middle, high) if found is None or found < 0 else (low, middle)
+    sides = adjacent_sides(fits, n_axes, channels, high)
+    if not sides:
+        return InputShape(None, None, "no square image fits")
+    return describe_sides(n_axes, channels, sides)
 
 
 def _archive_shape(archive: ScriptArchive, max_bytes: int | None) -> InputShape:

@@ -84,7 +84,10 @@ def script_steps(
 
 
 def script_graph(
-    archive: ScriptArchive, input_shape: Sequence[int], limit: SizeLimit
+    archive: ScriptArchive,
+    input_shape: Sequence[int],
+    limit: SizeLimit,
+    build: GraphBuilder | None = None,
 ) -> GraphNetwork:
     """Read a scripted or traced module as a network of any shape, as it is evaluated.
 
@@ -92,12 +95,13 @@ def script_graph(
         archive: The archive.
         input_shape: The shape of one input, without the batch.
         limit: The limit on what its nodes may take.
+        build: An empty builder to use; by default, a new `GraphBuilder`.
 
     Raises:
         RecordFormatError: If its program does something that is not piecewise linear; the message
             names the operation and the line.
     """
-    build = GraphBuilder()
+    build = GraphBuilder() if build is None else build
     build.limit = limit
     start = Traced(build.input(input_shape)[np.newaxis])
     result = _walked(archive, _Graph(build), start)
