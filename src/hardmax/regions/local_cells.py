@@ -66,8 +66,8 @@ class NearestWall:
         >>> from hardmax import ReluNetwork
         >>> net = ReluNetwork([[[1.0, 0.0], [0.0, 2.0]], [[1.0], [1.0]]], [[0.0, 1.0], None])
         >>> wall = cell_at(net, [0.5, 1.0]).wall
-        >>> wall.group, wall.low <= wall.distance <= wall.high, round(wall.distance, 9)
-        (0, True, 0.5)
+        >>> wall.name, wall.low <= wall.distance <= wall.high, round(wall.distance, 9)
+        ('layer 0, unit 0', True, 0.5)
     """
 
     layer: str
@@ -78,6 +78,16 @@ class NearestWall:
     high: float
 
     _repr_html_ = html_card
+
+    @property
+    def name(self) -> str:
+        """The group and the rival, in the words of pictures: *layer 0, unit 3*.
+
+        The rival is named where it is not determined by the group: *decision, output 2*.
+        """
+        if self.layer == "decision":
+            return f"decision, output {self.rival}"
+        return f"{self.layer}, unit {self.group}"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
