@@ -109,8 +109,8 @@ HM_FUNCTION Doubled two_product(double a, double b) {
 
 // --- Expansions ----------------------------------------------------------------------------------
 //
-// An expansion is a list of nonzero, non-overlapping float64 numbers of increasing magnitude (the
-// bits of one number lie wholly below those of the next) that represents its exact sum. Its sign is
+// An expansion is a list of nonzero, non-overlapping float64 numbers of increasing magnitude (all bits
+// of a number lie below all bits of the next) that represents its exact sum. Its sign is
 // the sign of its last entry. An expansion on the grid 2^k has at most one entry per bit. By (S),
 // no operation here can underflow.
 

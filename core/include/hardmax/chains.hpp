@@ -1,14 +1,14 @@
-// Large groups of forms on an interval: their upper envelope, found once for a region.
+// Large groups of forms on an interval: their upper envelope, computed once per region.
 //
-// The forms a t + c that are the largest somewhere are the corners (a, c) of an upper hull: a monotone
-// chain keeps them in the order of their slopes, which is that of their parts from left to right
-// ([And79]). A form is taken off only where it is proven to be nowhere larger than its neighbours on
-// the chain, or than one of them on the region; so those that stay are enough, whatever could not be
-// decided. Where every bend of the chain is proven as well, one form after the other wins on it: on any
-// part of the region the competitors are a run of the chain, whose ends are found by bisection, and a
-// part is bounded by two walls that are known.
+// The forms a t + c that are the largest somewhere are the corners (a, c) of an upper hull. A monotone
+// chain ([And79]) keeps them in the order of their slopes, in which they win from left to right. A form
+// is removed only if it is proven that nowhere it exceeds both of its neighbours on the chain, or that
+// it does not exceed one of them on the region. The remaining forms are therefore sufficient, even if
+// some signs are undecided. If every bend of the chain is proven too, the forms win one after the
+// other. On any part of the region, the competitors are then a contiguous part of the chain, whose ends
+// are found by bisection, and the walls at both ends of a part are known.
 //
-// Forms come as floats with radii, and, where these leave a bend open, in twice the precision.
+// Forms are floats with radii. If these leave a bend undecided, forms in twice the precision are used.
 #pragma once
 #include <algorithm>
 
@@ -18,7 +18,7 @@
 
 namespace hardmax {
 
-constexpr int kChainFrom = 24;  // below, clipping by all forms is as fast
+constexpr int kChainFrom = 24;  // for fewer forms, clipping by all of them is as fast
 
 // The forms of a layer on a line.
 struct LineForms {
@@ -35,7 +35,7 @@ struct LineForms {
                (!doubled || (magnitude(doubled->high.coefficient[0][i]) < kInfinity &&
                              magnitude(doubled->low[0][i]) < kInfinity));
     }
-    // Whether a slope comes before another one, as computed.
+    // Whether a form precedes another one in the order of computed slopes.
     bool comes_before(int i, int j) const {
         if (doubled) {
             const double *high = doubled->high.coefficient[0], *low = doubled->low[0];
@@ -50,7 +50,7 @@ struct LineForms {
     int bend(int i, int j, int k) const;
 
    private:
-    // Coefficient k of form j less that of form i, and how much it errs; in floats, or doubled.
+    // The difference of coefficient k of the forms j and i, and a bound on an error.
     Doubled difference(int i, int j, int k) const {
         return add({doubled->high.coefficient[k][j], doubled->low[k][j]},
                    {-doubled->high.coefficient[k][i], -doubled->low[k][i]});
@@ -63,7 +63,7 @@ struct LineForms {
     int doubled_bend(int i, int j, int k) const;
 };
 
-// The sign of the slope of form j less that of form i, or kUndecided.
+// The sign of the difference of the slopes of the forms j and i, or kUndecided.
 inline int LineForms::rise(int i, int j) const {
     const double x = slope(j) - slope(i);
     if (is_exact(i) && is_exact(j)) return sign(x);  // differences of floats do not underflow
@@ -81,15 +81,16 @@ inline int LineForms::doubled_rise(int i, int j) const {
 
 namespace detail {
 
-// Bound the error of x y, of which the factors err by some errors, up to its own rounding.
+// Bound the error of the product x y that results from the errors of its factors, without rounding.
 inline double error_of_product(double x, double x_error, double y, double y_error) {
     return magnitude(x) * y_error + magnitude(y) * x_error + x_error * y_error;
 }
 
 }  // namespace detail
 
-// The sign of the height of form j, as a point, above the line through i and k: positive if it is larger
-// than both where they are equal. Slopes rise from i to j to k. Or kUndecided.
+// The sign of the height of the point of form j above the line through the points of i and k, or
+// kUndecided. It is positive if form j exceeds both at the point where they are equal. Slopes increase
+// from i to j to k.
 inline int LineForms::bend(int i, int j, int k) const {
     const double x1 = slope(k) - slope(i), y1 = offset(j) - offset(i);
     const double x2 = slope(j) - slope(i), y2 = offset(k) - offset(i);
@@ -106,7 +107,7 @@ inline int LineForms::bend(int i, int j, int k) const {
                           {slope(k), offset(k), 1.0}};
         bool is_tame = true;
         for (Triple& row : rows) is_tame = normalise(row) && is_tame;
-        // The determinant is that of a turn to the left at j.
+        // The determinant is positive for a turn to the left at j.
         if (is_tame) return -determinant_sign(rows[0], rows[1], rows[2]);
     }
     return doubled ? doubled_bend(i, j, k) : kUndecided;
@@ -121,7 +122,7 @@ inline int LineForms::doubled_bend(int i, int j, int k) const {
     const auto error_at = [&](const Doubled& x, int p, int q, int axis) {
         return error(radii[p] + radii[q], axis) + 8.0 * kU * kU * magnitude(x.high);
     };
-    // Sums and products of two floats each err by less than 8 u^2, and high parts by u of the whole.
+    // The relative error of sums and products of doubled numbers is below 8 u^2, and of high parts u.
     const double bound =
         detail::error_of_product(x1.high, error_at(x1, i, k, 0), y1.high, error_at(y1, i, j, 1)) +
         detail::error_of_product(x2.high, error_at(x2, i, j, 0), y2.high, error_at(y2, i, k, 1)) +
@@ -129,12 +130,12 @@ inline int LineForms::doubled_bend(int i, int j, int k) const {
     return magnitude(value.high) > bound * kDoubledUp + kTiny ? sign(value.high) : kUndecided;
 }
 
-// What became of a chain: all of it is proven; some bend is not; or some order of slopes is not either.
+// The status of a chain: proven; some bend is not proven; or some order of slopes is not proven either.
 enum ChainStatus : int { kChainProven, kChainBends, kChainOpen };
 
-// Keep the forms of a list that may be the largest somewhere on a region, in the order of their slopes;
-// return how many. `compare` says which of two forms exceeds the other on the region: 1 the first, -1
-// the second, 0 both coincide and contribute the same, or kUndecided.
+// Keep the forms of a list that may be the largest somewhere on a region, in the order of their slopes,
+// and return their number. `compare` returns which of two forms exceeds the other on the region: 1 for
+// the first, -1 for the second, 0 if both coincide and contribute the same, or kUndecided.
 template <class Compare>
 int keep_chain(const LineForms& forms, int* form, int count, const Compare& compare,
                ChainStatus& status) {
@@ -154,7 +155,7 @@ int keep_chain(const LineForms& forms, int* form, int count, const Compare& comp
             if (forms.rise(last, next) != 1) {
                 const int larger = compare(last, next);
                 if (larger == kUndecided) {
-                    // What has not been looked at stays.
+                    // Keep all remaining forms.
                     status = kChainOpen;
                     for (; m < count; m++) form[n++] = form[m];
                     return n;

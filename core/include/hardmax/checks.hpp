@@ -18,14 +18,14 @@ constexpr std::int64_t kMostOfAnything = std::int64_t{1} << 28;
 // Maximum number of entries of a matrix, so that the bytes of a matrix and everything stored beside
 // it fit a size_t.
 constexpr std::int64_t kMostEntries = sizeof(std::size_t) > 4 ? std::int64_t{1} << 44 : 1 << 24;
-// Rows from 0 on are those of the domain; four more rows represent the sides of a square at
+// Rows from 0 on are the rows of the domain; four more rows represent the sides of a square at
 // infinity.
 constexpr int kLowestBorder = -4;
 
 namespace detail {
 
-// Whether no exponent is that of infinity or NaN: adding 1 in the exponent's place would then carry
-// into the sign.
+// Whether no number is infinite or NaN. (For such a number, adding 1 to the exponent would carry into
+// the sign.)
 inline bool are_finite(const double* numbers, std::int64_t n) {
     constexpr std::uint64_t exponent = std::uint64_t{0x7ff} << 52, one = std::uint64_t{1} << 52;
     std::uint64_t carried = 0;
@@ -249,7 +249,7 @@ inline bool have_winners(const Network& network, const std::uint8_t* short_signa
                          const std::int32_t* signatures, std::int64_t first, std::int64_t end) {
     const int smallest = detail::smallest_group(network);
     const auto all_are = [&](const auto* winners) {
-        // Winners that exist in every group, such as those of units, are checked all together.
+        // Winners that exist in every group, such as winners of units, are checked all together.
         const std::int64_t n_groups = network.n_groups;
         if (all_below(winners + first * n_groups, (end - first) * n_groups, smallest)) return true;
         for (std::int64_t i = first; i < end; i++)

@@ -22,8 +22,8 @@
 // Facets that lie in one plane stay divided into simplices and are reported as one face at the end.
 // The faces do not depend on the order of insertion.
 //
-// *Upper hulls.* With a corner at infinity, the hull is that of the points and of one more point,
-// (c, -M), with c inside and M larger than all bounds below. The facets without that corner are the
+// *Upper hulls.* A corner at infinity stands for one more point, (c, -M), with c inside and M larger
+// than all bounds below. The facets without that corner are the
 // upper hull. A facet with that corner is vertical, up to 1/M. A point in its vertical plane is
 // above it if the point is above the facet across the ridge opposite to that corner: within the
 // vertical plane, the ridge has the same plane.

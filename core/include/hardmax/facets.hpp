@@ -674,7 +674,7 @@ Range narrowed(const FacetTable& t, const Winner* signatures, const std::int64_t
 // Let two forms meet on a hyperplane H in a layer with jumps. Beside H, the regions A and B of this
 // layer have the same winners except for these two forms. A meets H where the two forms exceed the
 // other forms of their group and the other groups have these winners, and B meets H in the same
-// set. The facets of all cells of A that lie on H form this set, and so do those of B. They are
+// set. The facets on H of all cells of A form this set, and so do the facets of all cells of B. They are
 // exactly the facets of the wall if no group ties on any facet, because then all cells beside H
 // name it in the same way. Hence a facet that is alone on its side meets all facets of the other
 // side.
@@ -691,7 +691,7 @@ inline std::int64_t settle_walls(const FacetTable& t, Meeting& m, std::int64_t n
         int last = group + 1;
         while (last < t.n_groups && t.layer(last) == l) last++;
         detail::with_signatures(t, [&](const auto* signatures) {
-            // Facets whose cells have the same winners of the layer, except for those of the wall.
+            // Facets whose cells have the same winners of the layer, except for the wall's group.
             detail::Range near{side.begin, side.begin};
             for (; near.low < side.middle; near.low = near.high) {
                 const std::int64_t facet = m.order[near.low];

@@ -7,7 +7,7 @@
 // of the earlier nodes.
 //
 // There is one set of forms (`graphs.hpp`), for the signature `winners`. For the nodes before an
-// item's node, the winners are those of the item, because the items above it on the stack changed
+// item's node, this signature agrees with the item, because the items above it on the stack changed
 // only groups in its list and later nodes. If the winner of a group on a cell differs from the
 // current one, the forms are changed (`flip_groups`).
 //

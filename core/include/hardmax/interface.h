@@ -118,7 +118,7 @@ typedef struct {
 
 /* Push a cell on the stack, to be searched from `layer` on. `signature` contains the winners of the
  * earlier layers. `typical` contains the typical winners of these layers and, if the cell is part
- * of a region that has been entered, those of `layer` itself. Returns 0, 1 if the stack is full, or
+ * of a region that has been entered, also of `layer` itself. Returns 0, 1 if the stack is full, or
  * HM_OUT_OF_RANGE. */
 HM_API int32_t hm_search_push(void* search, int32_t layer, int32_t is_part,
                               const int32_t* signature, const int8_t* typical, const hm_cell* cell);
@@ -489,8 +489,8 @@ typedef struct {
     int64_t n_known, n_noted, n_flips, n_asked;
 } hm_graph_search;
 
-/* Write the rounded derivatives (n_slots, n_columns) of all slots with respect to some inputs;
- * those of the inputs are given. If is_moved (n_slots) is 0, the derivatives of the slot are zero
+/* Write the rounded derivatives (n_slots, n_columns) of all slots with respect to some inputs; the
+ * rows of the inputs are given. If is_moved (n_slots) is 0, the derivatives of the slot are zero
  * and are not written. */
 HM_API void hm_graph_differentiate(const hm_graph_cell* cell, int64_t n_columns,
                                    double* derivatives, uint8_t* is_moved);
@@ -569,9 +569,9 @@ HM_API int32_t hm_hull_vertices(void* memory, const hm_hull_points* points, cons
                                 int32_t n, int32_t exponent, double* vertices);
 
 /* The corners of the convex hull of n >= 1 points of the plane (n, 2), counter-clockwise, or of their
- * upper hull, from left to right: see planar_hull.hpp. `order` (n) sorts the points by their first
- * coordinates, then by their second ones; of equal points the first in it counts. Room is needed for n + 1
- * corners, and for n numbers of scratch. Writes how many corners there are; returns 0 or HM_OUT_OF_RANGE. */
+ * upper hull, from left to right: see planar_hull.hpp. `order` (n) sorts the points lexicographically; of
+ * equal points, the first in it is used. `corners` has n + 1 entries, `scratch` has n. Writes the number of
+ * corners; returns 0 or HM_OUT_OF_RANGE. */
 HM_API int32_t hm_planar_hull(int32_t n, const double* points, int32_t is_upper,
                               const int32_t* order, int32_t* scratch, int32_t* corners,
                               int32_t* n_corners);

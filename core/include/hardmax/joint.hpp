@@ -358,8 +358,8 @@ inline bool run(JointSearch& s, std::int64_t root, std::int64_t steps, JointFoun
     return true;
 }
 
-// Prove, for a single tuple of vertices, that a direction selects it and is positive on the rows
-// after those of the vertices. Entries of the direction are at most one, and exact.
+// Prove, for a single tuple of vertices, that a direction selects it and is positive on the rows that
+// follow the rows of the vertices. Entries of the direction are at most one, and exact.
 inline bool selects(const Fan& fan, const std::int64_t* leaf, const double* direction) {
     const int dim = static_cast<int>(fan.dim);
     for (std::int64_t h = 0; h < fan.n_heads; ++h)

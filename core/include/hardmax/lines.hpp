@@ -359,7 +359,7 @@ inline void enter_line(const NormedMap& map, const double* const* ends, const do
 enum LineStatus { kLineDone, kLinePaused, kLineOpen, kLineCrowded, kLineFull };
 
 // The search along a line, in the caller's memory: one half contains the rows of one layer, the
-// other half those of the next.
+// other half the rows of the next.
 struct LineSearch {
     const NormedMap* maps;
     std::int64_t n_layers;

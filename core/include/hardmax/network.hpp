@@ -91,7 +91,7 @@ struct Network {
 // layer is ReLU, the slopes (n_forms, n_read), offsets, gains and values, each with its radii if
 // forms coincide; then the output. The readout comes last. The weights of a map (absent for an
 // identity) precede its biases.
-// Another thread may set `is_stopped` to abandon the reading.
+// Another thread may set `is_stopped` to stop reading.
 struct Packed {
     const std::int64_t* integers;
     const double* numbers;
@@ -235,7 +235,7 @@ inline bool are_distinct(const Layer& layer, double* scratch) {
 }
 
 // For each unit, the first unit with its weights and bias, or -1 - k if k is the first unit with
-// the opposite ones; nothing of use if reading is stopped.
+// the opposite ones. If reading is stopped, the result is meaningless.
 inline void find_repeated(const Affine& query, int* first, std::uint64_t* hashes,
                           const Packed& packed) {
     const int n = query.n_out;
@@ -397,7 +397,7 @@ inline Network* read_network(Packed packed, Arena& arena) {
     int first_form = 0;
     for (int i = 0; i < sizes.n_layers; i++) {
         Layer layer = detail::read_layer(packed, arena);
-        // What was read of a layer while reading was stopped is incomplete.
+        // A layer read while reading was stopped is incomplete.
         if (packed.stopped()) {
             network->n_layers = -1;
             return network;

@@ -33,7 +33,7 @@ namespace hardmax {
 
 namespace detail {
 
-// The rows of a cell: first those of its facets, then those of the domain.
+// The rows of a cell: first the rows of its facets, then the rows of the domain.
 struct Rows {
     std::int64_t first, border;
     int n_own, n;
@@ -330,7 +330,7 @@ bool for_overlapping(const Outline& one, const Outline* beyond, int n, const dou
 }  // namespace detail
 
 // Whether the facets of a wall are compared; this requires the forms of their cells on both sides.
-// If the cells beyond the wall are those of the last layer, listing many of them is faster. If
+// If the cells beyond the wall are cells of the last layer, listing many of them is faster. If
 // groups tie, walls may have other names.
 inline bool are_compared(const FacetTable& t, const Meeting& m, std::int64_t wall) {
     const std::int64_t n_far = m.sides[wall + 1].begin - m.sides[wall].middle;

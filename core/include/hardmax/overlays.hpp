@@ -1,8 +1,8 @@
 // The cells that meet across walls where a network jumps: the far side is searched on facets of the
 // near side.
 //
-// A facet of a cell is a polytope of dimension D - 1. If no other group ties there, the winners
-// beyond it are those of the cell up to the layer of its wall, except for the winner that the wall
+// A facet of a cell is a polytope of dimension D - 1. If no other group ties there, the winners beyond
+// it and in the cell are the same up to the layer of its wall, except for the winner that the wall
 // changes. From the next layer on, the search splits the facet as it splits cells. Each vertex of
 // this flat polytope lies on at least D facets, including the hyperplane that contains the
 // polytope, so that edges are found and cut as for a polytope of dimension D. The results are the
@@ -14,8 +14,8 @@
 //
 // The facets of a wall are consecutive, and with them the same regions beyond it: a layer is
 // recomposed only if the winners before it change. If all cells are stored and no groups tie, the
-// cells beyond a wall are those of its other facets (`settle_walls`), so a region with only one of
-// these cells is not searched any further. If this is less work, the facets of a wall are compared
+// cells beyond a wall are the cells of its other facets (`settle_walls`), so a region with only one
+// of these cells is not searched any further. If this is less work, the facets of a wall are compared
 // instead.
 #pragma once
 #include "outlines.hpp"
@@ -193,7 +193,7 @@ void enter_beyond(Search<Polytopes<D>>& s, Meeting& m, bool is_same) {
 // The forms of a window that are certainly positive, and those that are certainly negative, on a
 // bounded polytope.
 //
-// The bounds are those of `Polytopes::error_on`, one per form for all vertices.
+// The bounds are as in `Polytopes::error_on`, one per form for all vertices.
 template <int D>
 Marks marks_on(const Window<D>& window, const Polytope<D>& cell, const Reach& reach) {
     const Lanes size = all(reach.size), rho = all(reach.rho), dim = all(D);

@@ -55,7 +55,7 @@ struct Frame {
     int* candidates;          // for each group, from its first form on, the forms that may win
     int* n_candidates;        // (n_groups)
     bool* is_chain;           // (n_groups): on a line, whether they win one after the other: see `chains.hpp`
-    // All lines of the layer are parallel to edges of layers from `ray_layer` on, and to those of the
+    // All lines of the layer are parallel to edges of layers from `ray_layer` on, and to edges of the
     // unit (ray_unit_layer, ray_unit); see `note_ray`.
     std::int64_t ray_layer = kNoRay;
     int ray_unit_layer = -1, ray_unit = -1;

@@ -364,8 +364,8 @@ inline bool has_room(const Polygons&, const Polygons::Place& place, const Networ
     return cells.n_cells < cells.room_cells && cells.n_vertices + place.n <= cells.room_vertices;
 }
 
-// Store a cell. Return false if a vertex is too uncertain. With `is_precise`, the vertices are
-// those of the polygon, as set by the caller.
+// Store a cell. Return false if a vertex is too uncertain. With `is_precise`, the vertices of the
+// polygon are used as the caller set them.
 inline bool store_cell(Polygons& polygons, const Polygons::Place& place, Path<2>& path,
                        Path<2>& pure, DoubledPath<2>& doubled, bool is_precise, Cells& cells) {
     const Network& network = *path.network;

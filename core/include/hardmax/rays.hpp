@@ -11,7 +11,7 @@
 
 namespace hardmax {
 
-// Find the first layer from which on lines are parallel to those of a layer, if there is one.
+// Find the first layer from which on lines are parallel to the lines of a layer, if there is one.
 inline void note_ray(Path<2>& path, int l) {
     Frame<2>& frame = path.frames[l];
     frame.ray_layer = l > 0 ? path.frames[l - 1].ray_layer : kNoRay;

@@ -58,7 +58,7 @@ struct Search {
     int dimension;  // must be the first member: it is read before the kind is known
     Path<dim> path;
     DoubledPath<dim> doubled;
-    Path<dim> pure;  // forms composed afresh, if those of `path` were replaced: see `cells.hpp`
+    Path<dim> pure;  // forms composed afresh if the forms of `path` were replaced: see `cells.hpp`
     Contest contest;
     SignCounts counts;
     Kind cells;
@@ -106,7 +106,7 @@ void settle_parts(Search<Kind>& s, const Item<typename Kind::Place>& item,
 
 namespace detail {
 
-// The form of a later rival on a chain less that of an earlier one.
+// The difference of the forms of a later and an earlier rival on a chain.
 template <class Kind>
 struct Step {
     Form<1> form;
@@ -275,7 +275,7 @@ std::uint64_t find_open_units(Search<Kind>& s, Frame<Kind::dim>& frame) {
     return open;
 }
 
-// Whether no units remain after those of the window.
+// Whether no units remain after the window.
 template <class Kind>
 bool is_last_window(Search<Kind>& s, const Frame<Kind::dim>& frame) {
     const auto& item = s.top();

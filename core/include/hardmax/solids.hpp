@@ -314,7 +314,7 @@ bool make_round(Solid<D>& s, int& exponent) {
 
 // The simplices of a cell, one vertex after the other.
 //
-// A face is the union of the cones from its first vertex over those of its facets that do not
+// A face is the union of the cones from its first vertex over its facets that do not
 // contain this vertex; the cones have no common inner point ([CH79]). Applied recursively, this
 // divides a cell of D dimensions into simplices that share its first vertex. D! times the volume of
 // a simplex with edges e_1, ..., e_D from there is |det E|. Rows are reduced by the rows before
@@ -344,7 +344,7 @@ struct Simplices {
         const double* y = s.y + std::size_t(vertex) * D;
         for (int k = 0; k < D; k++) row[k] = y[k];
         // The error of a step r - l p is at most u (|l p| + |r - l p|) <= u (|r| + 2 |l p|), and at
-        // the pivot entry u |r|. In sums of absolute values, `length` bounds that of r.
+        // the pivot entry u |r|. `length` bounds the sum of the absolute values of r.
         double rounded = 0.0, length = 0.0;
         for (double x : rows[level]) length += magnitude(x);
         for (int j = 0; j < level; j++) {

@@ -69,8 +69,7 @@ inline std::int8_t expanded_difference(const StoredForms& forms, std::int64_t po
     const double* x = forms.points + point * forms.dim;
     int top = -(1 << 30), bottom = 1 << 30;
     std::int64_t length = 0;
-    // The first pass computes the exponents, the second the terms; the last term is that of the
-    // offsets.
+    // The first pass computes the exponents, the second the terms; the offsets come last.
     for (int pass = 0; pass < 2; ++pass) {
         for (std::int64_t k = 0; k <= forms.dim; ++k) {
             const bool is_offset = k == forms.dim;
