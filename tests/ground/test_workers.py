@@ -14,7 +14,7 @@ import pytest
 
 from hardmax import set_workers
 from hardmax._ground import workers
-from hardmax._ground.workers import Processes, map_as_completed, map_in_order, n_workers
+from hardmax._ground.workers import Processes, map_any_order, map_in_order, n_workers
 from hardmax.errors import ArgumentError, Interrupted, TaskError
 
 
@@ -98,7 +98,7 @@ WAYS = {
 
 @pytest.mark.parametrize("way", WAYS)
 def test_whose_worker_dies_each_time_is_named_and_the_rest_is_done(way):
-    found = dict(map_as_completed(_kills_its_process, range(6), 2, WAYS[way]))
+    found = dict(map_any_order(_kills_its_process, range(6), 2, WAYS[way]))
     assert isinstance(found.pop(3), TaskError | BrokenExecutor)
     assert found == {item: -item for item in range(6) if item != 3}
     with pytest.raises((TaskError, BrokenExecutor)):
@@ -106,11 +106,11 @@ def test_whose_worker_dies_each_time_is_named_and_the_rest_is_done(way):
 
 
 @pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("in_which_way", [map_in_order, map_as_completed])
+@pytest.mark.parametrize("in_which_way", [map_in_order, map_any_order])
 def test_a_worker_that_dies_once_loses_nothing(way, in_which_way, tmp_path):
     items = [(item, str(tmp_path)) for item in range(6)]
     found = list(in_which_way(_dies_once, items, 2, WAYS[way]))
-    if in_which_way is map_as_completed:
+    if in_which_way is map_any_order:
         found = sorted((answer for _, answer in found), reverse=True)
     assert found == [-item for item in range(6)]
 
@@ -120,9 +120,9 @@ def test_a_pool_that_is_lent_and_breaks_says_so():
         ProcessPoolExecutor(2, get_context("spawn")) as pool,
         pytest.raises(ArgumentError, match="`executor` must not break"),
     ):
-        list(map_as_completed(_kills_its_process, range(6), 2, pool))
+        list(map_any_order(_kills_its_process, range(6), 2, pool))
     with pytest.raises(ArgumentError, match="`executor` must"):
-        list(map_as_completed(abs, range(6), 2, pool))
+        list(map_any_order(abs, range(6), 2, pool))
     threads = ThreadPoolExecutor(1)
     threads.shutdown()
     with pytest.raises(ArgumentError, match=r"`executor` does not accept jobs.*shutdown"):
@@ -138,7 +138,7 @@ def test_what_fails_is_tried_again_when_all_others_are_done():
             raise ValueError("not yet")
         return item
 
-    assert sorted(map_as_completed(work, range(4), 2)) == [(i, i) for i in range(4)]
+    assert sorted(map_any_order(work, range(4), 2)) == [(i, i) for i in range(4)]
     assert tried.count(1) == 3
     assert tried[-2:] == [1, 1]
 
@@ -166,14 +166,14 @@ def test_a_cluster_without_workers_is_reported_and_given_up(monkeypatch, capsys)
     monkeypatch.setattr(workers, "_LOOK_S", 0.01)
     monkeypatch.setattr(workers, "_NOTICE_S", 0.0)
     with EmptyCluster(5) as late:
-        assert list(map_as_completed(abs, [-1], 1, late)) == [(-1, 1)]
+        assert list(map_any_order(abs, [-1], 1, late)) == [(-1, 1)]
     assert capsys.readouterr().err == (
         "hardmax: the cluster of `executor` has no workers; waiting for one\n"
     )
     monkeypatch.setattr(workers, "_ABSENCE_S", 0.05)
     with EmptyCluster(10**6) as empty:
         with pytest.raises(TaskError, match=r"`executor` must have workers; .* start workers"):
-            list(map_as_completed(abs, [-1], 1, empty))
+            list(map_any_order(abs, [-1], 1, empty))
         empty.arrived.set()
 
 
@@ -187,7 +187,7 @@ def test_what_dask_gives_up_is_not_tried_again():
         tried.append(item)
         raise KilledWorker
 
-    ((_, error),) = map_as_completed(work, [1], 2)
+    ((_, error),) = map_any_order(work, [1], 2)
     assert isinstance(error, KilledWorker)
     assert tried == [1]
 
@@ -222,7 +222,7 @@ def test_one_worker_is_interrupted_at_once():
         raise Interrupted("the search was interrupted")
 
     with pytest.raises(Interrupted):
-        list(map_as_completed(work, range(4), 1))
+        list(map_any_order(work, range(4), 1))
 
 
 def test_the_number_of_workers_can_be_set_for_all(monkeypatch):

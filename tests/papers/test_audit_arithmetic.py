@@ -46,7 +46,7 @@ def test_the_degree_of_a_polynomial_is_found(coefficients, start):
 
 
 def test_too_few_values_are_refused():
-    with pytest.raises(ArgumentError, match=r"`values` must be those of a polynomial"):
+    with pytest.raises(ArgumentError, match=r"`values` must be values of a polynomial"):
         polynomial_degree([0, 1, 8])
     with pytest.raises(ArgumentError, match=r"degree at most -1"):
         polynomial_degree([5])

@@ -57,7 +57,7 @@ def install_command(extra: str) -> str:
 
 def _origin() -> Path | None:
     """Return the folder or file from which pip installed this package, if it still exists."""
-    # Imported here, because these imports take longer than those of most callers.
+    # Imported here, because these imports take longer than all other imports of most callers.
     import json
     from importlib.metadata import PackageNotFoundError, distribution
     from urllib.parse import unquote, urlsplit

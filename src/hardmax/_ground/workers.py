@@ -373,7 +373,7 @@ def map_in_order(
                 n_given += 1
 
 
-def map_as_completed(
+def map_any_order(
     work: Callable[[Item], Result],
     items: Iterable[Item],
     workers: int,
@@ -385,7 +385,7 @@ def map_as_completed(
     others are done, and if it fails repeatedly, its result is the last error.
 
     Examples:
-        >>> sorted(map_as_completed(abs, [-1, 2, -3], workers=2))
+        >>> sorted(map_any_order(abs, [-1, 2, -3], workers=2))
         [(-3, 3), (-1, 1), (2, 2)]
     """
     named = ((item, item) for item in items)

@@ -159,7 +159,7 @@ class Claim(Generic[Content]):
         content: The claim in a form that `check` can test: a bound as a function, a formula, a
             predicate, or a small dataclass of numbers.
         check: A function that tests a content and returns the finding.
-        corrupted: A wrong content; its verdict must differ from that of the claim.
+        corrupted: A wrong content; its verdict must differ from the claim's verdict.
         repaired: The corrected or sharp content; its verdict must be `ClaimVerdict.HOLDS`.
         neighbours: Further contents that are nearly right, by name. The name begins with the
             content that they resemble, `"content"` or `"repaired"`. Each of them must change the

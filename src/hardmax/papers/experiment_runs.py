@@ -123,7 +123,7 @@ def _run_experiment(experiment: Experiment, out: Path, stacked: bool) -> Record:
     parameters = asdict(experiment.parameters)
     code, seed = code_fingerprint(), parameters.get("seed")
     done = Record(experiment.name, parameters, results, seed, code, seconds)
-    # The record goes last: its presence says that figures and tables are complete.
+    # The record is written last: its presence means that the figures and tables are complete.
     done.save(out / f"{experiment.name}.json")
     return done
 
@@ -133,7 +133,7 @@ def _save_files(figure: Any, stem: Path, stacked: bool) -> list[Path]:
     from hardmax.plotting.style import stack_panels
 
     svg, png = stem.with_name(f"{stem.name}.svg"), stem.with_name(f"{stem.name}.png")
-    # The panels are placed once, not again for each file.
+    # Lay out the panels once, not again for each file.
     layout = figure.get_layout_engine()
     figure.draw_without_rendering()
     figure.set_layout_engine("none")

@@ -84,7 +84,7 @@ def find_claims(claim_id: str) -> tuple[Claim[Any], ...]:
 
 
 def is_part_of(claim_id: str, whole: str) -> bool:
-    """Tell whether an id is `whole` or part of it: what follows a dot, or a letter after a number.
+    """Return whether an id is `whole` or a part of it, with a suffix such as `.1` or `a`.
 
     Examples:
         >>> is_part_of("V.2a", "v.2"), is_part_of("Fig6a.1", "Fig6"), is_part_of("III.10", "III.1")

@@ -82,12 +82,12 @@ def prevent_breaks(html: str) -> str:
         '<span class="whole">(<math><mi>N</mi></math></span> keys)'
     """
 
-    def joined(match: re.Match[str]) -> str:
+    def wrap_in_span(match: re.Match[str]) -> str:
         before, formula, behind = match.groups()
         whole = f"{before}{formula}{behind}"
         return f'<span class="whole">{whole}</span>' if before or behind else formula
 
-    return _FORMULA.sub(joined, html)
+    return _FORMULA.sub(wrap_in_span, html)
 
 
 def iter_parts(text: str) -> Iterator[tuple[str, str]]:
@@ -115,7 +115,7 @@ def iter_parts(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _is_inside_word(tokens: list[_Token], place: int) -> bool:
-    """Tell whether a token directly follows letters or digits."""
+    """Return whether a token directly follows letters or digits."""
     return place > 0 and tokens[place - 1].kind in ("word", "number")
 
 
@@ -138,19 +138,19 @@ def _find_formula_end(tokens: list[_Token], start: int) -> int:
 
 
 def _is_mark(token: _Token) -> bool:
-    """Tell whether a token turns the letters and numbers around it into a formula."""
+    """Return whether a token turns the letters and numbers around it into a formula."""
     has_exponent = token.kind == "number" and "e" in token.text
     return token.text in _MARKS or token.text in _GREEK or has_exponent
 
 
 def _is_extremum(formula: list[_Token], place: int) -> bool:
-    """Tell whether a token is a minimum or maximum of a list in brackets."""
+    """Return whether a token is a minimum or maximum of a list in brackets."""
     words = [token.text for token in formula[place : place + 2]]
     return words in (["min", "("], ["max", "("])
 
 
 def _can_continue(tokens: list[_Token], start: int, place: int, depth: int) -> bool:
-    """Tell whether a token can belong to the formula begun at `start`."""
+    """Return whether a token can belong to the formula begun at `start`."""
     token, before = tokens[place], tokens[place - 1] if place > start else _Token("none", " ")
     after = tokens[place + 1] if place + 1 < len(tokens) else _Token("none", "")
     glued = before.kind not in ("none", "space")
@@ -173,7 +173,7 @@ def _can_continue(tokens: list[_Token], start: int, place: int, depth: int) -> b
 
 
 def _is_symbol(tokens: list[_Token], place: int) -> bool:
-    """Tell whether a word is a symbol, or a function with an argument."""
+    """Return whether a word is a symbol, or a function with an argument."""
     text = tokens[place].text
     behind = [token for token in tokens[place + 1 : place + 3] if token.kind != "space"]
     following = behind[0] if behind else _Token("none", "")
@@ -187,12 +187,12 @@ def _is_symbol(tokens: list[_Token], place: int) -> bool:
         return is_argument or following.text in ("_", "^")
     if len(text) > 1:
         return False
-    # These three are words too, unless a sign stands behind them.
+    # These three are words as well, unless a sign follows them.
     return text not in "aAI" or following.kind == "sign"
 
 
 def _has_power_or_factor(tokens: list[_Token], place: int) -> bool:
-    """Tell whether the bracket opened here is closed before a power, an index or a factor."""
+    """Return whether the bracket opened here is closed before a power, an index or a factor."""
     depth = 0
     for k in range(place, len(tokens)):
         depth += (tokens[k].kind == "open") - (tokens[k].kind == "close")

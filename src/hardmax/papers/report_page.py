@@ -186,7 +186,7 @@ def _outcomes_html(
             if len(found) > _MOST_RULINGS:
                 found = _count_verdicts(results["claims"], verdicts)
             if results["claimed"] and found:
-                # The titles of figures begin with their numbers.
+                # The titles of figures start with the figure number.
                 label = escape(results["title"].partition(":")[0])
                 rows.append(
                     f'<tr><td><a href="#{escape(name)}">{label}</a></td>'

@@ -145,7 +145,7 @@ def _read_lines(path: Path) -> Table:
     try:
         text = path.read_text(encoding="utf-8")
         rows = [json.loads(line) for line in text.splitlines()]
-        # The last line of a whole file is ended; numbers and texts are all a row holds.
+        # A complete file ends with a newline. Rows contain only numbers and text.
         if not text.endswith("\n") or any(list(row.items()) != _plain_entries(row) for row in rows):
             raise ValueError
         if any(row.keys() != rows[0].keys() for row in rows):

@@ -23,7 +23,7 @@ from hardmax._ground.display import html_card
 from hardmax._ground.files import write_text
 from hardmax._ground.interrupts import defer_interrupts
 from hardmax._ground.progress import track
-from hardmax._ground.workers import Workers, map_as_completed, n_workers
+from hardmax._ground.workers import Workers, map_any_order, n_workers
 from hardmax.errors import ArgumentError, FileError, Interrupted, RecordFormatError, TaskError
 from hardmax.geometry.domain_text import parse_domain
 from hardmax.papers.experiments.random_models import random_transformer
@@ -130,7 +130,7 @@ def sweep_points(grid: Mapping[str, Iterable[Any]], domain: str = "space:d") -> 
     points = []
     for chosen in product(*values.values()):
         one = dict(zip(values, chosen, strict=True))
-        # The words of a domain are longer than `d`, and have no number before it.
+        # After the kind of the domain, the letter d occurs only as the dimension.
         kind, _, rest = domain.partition(":")
         where = f"{kind}:{rest.replace('d', str(one['dim']))}"
         charted(parse_domain(where), one["dim"])
@@ -180,7 +180,7 @@ def sweep(
     count = n_workers(workers, executor)
     where = executor or ("processes" if count > 1 else None)
     failed: list[str] = []
-    done = map_as_completed(partial(_count_point, max_seconds), missing, count, where)
+    done = map_any_order(partial(_count_point, max_seconds), missing, count, where)
     if path is not None and not path.exists():
         write_text(path, _format_csv([_COLUMNS]))
     try:
@@ -207,7 +207,7 @@ def _count_point(max_seconds: float | None, point: SweepPoint) -> SweepRow:
     sizes = point.n_keys, point.n_heads, point.d_ff, point.depth, point.dim
     model = random_transformer(rng, *sizes, bias=point.bias)
     start = time.perf_counter()
-    # A model is one job: its search is not shared.
+    # Each model is one job, so its search uses one worker.
     n_found, is_complete = 0, False
     try:
         part = enumerate_regions(
@@ -215,7 +215,7 @@ def _count_point(max_seconds: float | None, point: SweepPoint) -> SweepRow:
         )
         n_found, is_complete = part.n_found, part.is_complete
     except ArgumentError:
-        # The point is right, so the search would not find one cell in this time.
+        # The point is valid, so the error means that the search found no cell in this time.
         if max_seconds is None:
             raise
     seconds = round(time.perf_counter() - start, 6)

@@ -352,10 +352,10 @@ def _draw_walls(ax: Any, strip: Any, walls: Walls, window: tuple[float, float]) 
 
     figure = ax.get_figure(root=True)
     points = 72.0 * figure.get_figwidth() * ax.get_position().width / (window[1] - window[0])
-    room = points * shorter_neighbour_lengths(walls, window) / _WALLS_APART
-    seen = (room > _THINNEST) & (walls.places > window[0]) & (walls.places < window[1])
-    widths = np.clip(room[seen], _THINNEST, walls.widths[seen])
-    faint = np.clip(room[seen] / walls.widths[seen], 0.15, 1.0)
+    limits = points * shorter_neighbour_lengths(walls, window) / _WALLS_APART
+    seen = (limits > _THINNEST) & (walls.places > window[0]) & (walls.places < window[1])
+    widths = np.clip(limits[seen], _THINNEST, walls.widths[seen])
+    faint = np.clip(limits[seen] / walls.widths[seen], 0.15, 1.0)
     ends = [[(place, 0.0), (place, 1.0)] for place in walls.places[seen].tolist()]
     shades = np.column_stack([walls.colours[seen], faint])
     strip.add_collection(LineCollection(ends, colors=shades, linewidths=widths, zorder=2))
@@ -382,11 +382,11 @@ def shorter_neighbour_lengths(walls: Walls, window: tuple[float, float]) -> Floa
         >>> shorter_neighbour_lengths(walls, (0.0, 8.0)).tolist()
         [1.0, 2.0, 2.0]
     """
-    room = np.empty(len(walls.places))
+    limits = np.empty(len(walls.places))
     for depth in np.unique(walls.depths):
         cuts = walls.places[walls.depths <= depth]
         low, high = min(window[0], cuts[0]), max(window[1], cuts[-1])
         gaps = np.diff(np.concatenate([[low], cuts, [high]]))
         own = walls.depths[walls.depths <= depth] == depth
-        room[walls.depths == depth] = np.minimum(gaps[:-1], gaps[1:])[own]
-    return room
+        limits[walls.depths == depth] = np.minimum(gaps[:-1], gaps[1:])[own]
+    return limits

@@ -259,14 +259,14 @@ def _collect_walls(
     lines = []
     for depth, layer in enumerate(partition.network.layers[:layers]):
         shown = np.flatnonzero((owners[:, 0] == depth) & is_drawn)
-        room = max_wall_widths(ax, window, sizes[depth][cell[shown]])
+        limits = max_wall_widths(ax, window, sizes[depth][cell[shown]])
         is_head, is_last = bool(layer.is_table.all()), depth == len(blocks) - 1
         beside = _OF_UNITS if heads and not is_head else 1.0
         width = max(beside * _WIDEST * _NARROWER ** blocks[depth], _THINNEST)
         colours = np.tile(to_rgb(theme_colour("wall")), (len(shown), 1))
         if is_head or (of_units and is_last):
             colours = strong[owners[shown, 1].astype(int) % len(strong)]
-        lines.append(fit_lines(edges[shown], colours, room, width))
+        lines.append(fit_lines(edges[shown], colours, limits, width))
     return lines[::-1]
 
 
@@ -287,7 +287,7 @@ def polygon_areas(edges: FloatArray, starts: IntArray) -> FloatArray:
     return areas
 
 
-def fit_lines(ends: FloatArray, colours: FloatArray, room: FloatArray, width: float) -> Lines:
+def fit_lines(ends: FloatArray, colours: FloatArray, limits: FloatArray, width: float) -> Lines:
     """Return lines of a given width, thinner and fainter where the limit requires it.
 
     Lines whose limit is below the minimum width are omitted.
@@ -295,14 +295,14 @@ def fit_lines(ends: FloatArray, colours: FloatArray, room: FloatArray, width: fl
     Args:
         ends: The ends of the lines, shape `(n, 2, 2)`.
         colours: The colours, shape `(n, 3)`.
-        room: The largest permitted width of each line, in points.
+        limits: The largest permitted width of each line, in points.
         width: The desired width, in points.
     """
-    seen = room > _THINNEST
-    room = room[seen]
-    faint = np.clip(room / width, 0.15, 1.0)
+    seen = limits > _THINNEST
+    limits = limits[seen]
+    faint = np.clip(limits / width, 0.15, 1.0)
     shaded = np.column_stack([colours[seen], faint])
-    return Lines(ends[seen], shaded, np.clip(room, _THINNEST, width))
+    return Lines(ends[seen], shaded, np.clip(limits, _THINNEST, width))
 
 
 def draw_polygons(

@@ -19,7 +19,7 @@ from hardmax._ground.arguments import integer
 from hardmax._ground.parquet_files import MOST_BYTES
 from hardmax._ground.progress import track
 from hardmax._ground.records import fingerprint
-from hardmax._ground.workers import Workers, map_as_completed, map_in_order, n_workers
+from hardmax._ground.workers import Workers, map_any_order, map_in_order, n_workers
 from hardmax.errors import ArgumentError, HardmaxError, RecordFormatError, SizeLimitError, TaskError
 from hardmax.exact.decisions import Decisions
 from hardmax.models.argmax import ArgmaxNetwork
@@ -169,7 +169,7 @@ class StoredPartition(Partition):
             ends = list(track(looked_at, "shards read", self.n_shards))
             contexts = dict(enumerate(part_contexts(self.network, ends, REFUSALS)))
         wanted = ((i, files[i], contexts.get(i)) for i in missing)
-        answers, failed = map_as_completed(partial(_certify, *place), wanted, n, who), []
+        answers, failed = map_any_order(partial(_certify, *place), wanted, n, who), []
         for (i, _, _), answer in track(answers, "certificate parts", len(missing)):
             if isinstance(answer, OSError):
                 with writing(target, "folder"):

@@ -245,8 +245,8 @@ def _winners_html(survey: HeadSurvey) -> str:
     return (
         '<p class="small">'
         f"The rank of the keys is {full} (the head size is {d_k}). The first key wins for "
-        f"{sink:.0%} of all tokens of all heads. The margins that exceed those of Gaussian "
-        f"queries the most: {beyond}.</p>"
+        f"{sink:.0%} of all tokens of all heads. The margins with the largest excess over Gaussian "
+        f"queries: {beyond}.</p>"
     )
 
 

@@ -30,8 +30,8 @@ class TokenSlice:
     """The cells that one token crosses while everything else stays fixed.
 
     Attributes:
-        is_whole: Whether the cells are those of all layers (`models.frozen_network`), or only of
-            the heads of the first layer (`models.attention_network`).
+        is_whole: Whether the cells belong to all layers (`models.frozen_network`), or only to the
+            heads of the first layer (`models.attention_network`).
         tokens: The token that moves, and the two tokens that it moves towards.
         reach: The distance moved, as a fraction of the distance to each of the two tokens. It is 1
             for the heads of the first layer. For all layers, it is halved until the frozen norms

@@ -21,7 +21,7 @@ function readCells(buffer) {
 }
 
 export class Server {
-  // `hear` receives answers of the same form as those of the worker thread.
+  // `hear` receives answers of the same form as from the worker thread.
   constructor(token, hear) {
     this.isOpen = false;
     if (!token || !location.protocol.startsWith("http")) return;

@@ -42,7 +42,7 @@ FULL = Parameters(
 
 
 def run(parameters: Parameters) -> Outcome:
-    """Count the extremal families and random ones exactly, and fit the exponent of each."""
+    """Count the cells of extremal and random families exactly, and fit the exponent of each."""
     rows = [
         row
         for n_heads, dim in parameters.settings

@@ -87,7 +87,8 @@ def _find_supports(
     for size in range(1, len(keys) + 1):
         for support in combinations(range(len(keys)), size):
             members = np.array(support)
-            # |S| s_j - sum_S s_i + tau, as <rows, q> + tau: exact, the keys have few bits.
+            # |S| s_j - sum_S s_i + tau equals <rows, q> + tau. It is exact because the keys have
+            # few bits.
             rows = size * keys - keys[members].sum(axis=0)
             sign = np.where(np.isin(np.arange(len(keys)), members), -1.0, 1.0)
             A = np.vstack([sign[:, None] * rows, square])

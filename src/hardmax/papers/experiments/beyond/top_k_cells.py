@@ -16,7 +16,7 @@ from hardmax.tropical.diagrams.power_diagrams import PowerDiagram
 
 @dataclass(frozen=True)
 class Parameters:
-    """What is drawn, and the sizes (N, d, k) counted for Gaussian keys and for the moment curve."""
+    """The sizes drawn, and the sizes (N, d, k) counted for Gaussian keys and the moment curve."""
 
     n_keys: int = 8
     orders: tuple[int, ...] = (1, 2, 3)

@@ -40,7 +40,7 @@ QUICK = Parameters(seeds=(0, 1), steps=(0, 100, 10000))
 
 
 def run(parameters: Parameters) -> Outcome:
-    """Count the cells and regions of every stored model exactly, and those of shuffled copies."""
+    """Count the cells and regions of every stored model and of shuffled copies exactly."""
     p = parameters
     rows = [
         _measure_model(seed, with_bias, step, p.shuffle_seed)
@@ -136,7 +136,7 @@ def _draw(p: Parameters, rows: list[Row]) -> Any:
 
     figure, axes = create_row(2)
     axes[1].sharey(axes[0])
-    # Step 0 has no logarithm: it is drawn where step 1 would be, and named.
+    # Step 0 has no logarithm. It is drawn at the position of step 1 and labelled.
     steps = [max(step, 1) for step in p.steps]
     for ax, with_bias in zip(axes, (True, False), strict=True):
         chosen = [row for row in rows if row["bias"] == with_bias]

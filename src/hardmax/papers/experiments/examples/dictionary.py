@@ -45,7 +45,7 @@ class Entry:
 
 
 def run(parameters: Parameters) -> Outcome:
-    """Evaluate every symbol for an actual head, and test every row of the dictionary."""
+    """Evaluate every symbol for a concrete head, and test every row of the dictionary."""
     symbols, entries = _evaluate_symbols(parameters), _test_dictionary(parameters)
     n_holding = sum(entry.holds for entry in entries)
     residual = next(entry for entry in entries if entry.concept == "Residual")

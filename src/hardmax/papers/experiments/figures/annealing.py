@@ -17,7 +17,7 @@ from hardmax.stability.temperatures import margin_for_accuracy
 
 @dataclass(frozen=True)
 class Parameters:
-    """What is drawn, and the share of the weight that rivals may have outside the bands."""
+    """The keys and temperatures drawn, and the weight that rivals may have outside the bands."""
 
     n_keys: int = 7
     temperatures: tuple[float, ...] = (1.0, 0.5, 0.1, 0.001)
@@ -82,7 +82,7 @@ def run(parameters: Parameters) -> Outcome:
                 "hard_share_at_least": float(share.lower),
                 "hard_share_at_most": float(share.upper),
                 "hard_share_on_a_grid": float(np.mean(largest >= 1 - p.epsilon)),
-                # Where weights are rounded to the same number the winner must be among them.
+                # If several weights are rounded to the same number, the winner must be one of them.
                 "argmax_is_the_winner": bool(
                     (weights[np.arange(len(points)), winners] == largest).all()
                 ),

@@ -36,7 +36,7 @@ def run(parameters: Parameters) -> Outcome:
     keys, slopes = np.array(parameters.keys), np.array(parameters.unit_slopes).T
     head = AttentionHead(np.eye(2), keys, np.array(parameters.values), np.eye(2))
     ffn = FeedForward(slopes, np.array(parameters.unit_offsets), slopes.T, None)
-    # Values of zero leave the stream where it is: then the walls of both halves just overlay.
+    # Zero values do not change the stream, so the walls of the two halves are simply superimposed.
     still = AttentionHead(np.eye(2), keys, np.zeros((2, 2)), np.eye(2))
     parts = {
         "A: routing": Block([head]),
@@ -76,7 +76,7 @@ def run(parameters: Parameters) -> Outcome:
 
 
 def _count_on_line(jump: float, kink: float) -> list[int]:
-    """Count the cells of relu(x + jump sign(x) - kink), and those of the walls 0 and kink."""
+    """Count the cells of relu(x + jump sign(x) - kink), and of the two walls 0 and kink alone."""
     one, signs = np.eye(1), np.array([[-1.0], [1.0]])
     ffn = FeedForward(one, np.array([-kink]), one, None)
     counts = []

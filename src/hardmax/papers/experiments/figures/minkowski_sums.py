@@ -40,7 +40,7 @@ FULL = Parameters(n_trials=2000)
 
 
 def run(parameters: Parameters) -> Outcome:
-    """Draw sums of one, two and three heads, up to the family with the most vertices possible.
+    """Draw sums of one, two and three heads, including the family with the most vertices.
 
     Three generic sets of six points have 216 sums, and the caption states that all of them become
     vertices. In three dimensions, a sum of three polytopes with six vertices has at most 92
@@ -51,7 +51,7 @@ def run(parameters: Parameters) -> Outcome:
         minkowski_vertices([_draw_integer_keys(rng, parameters.n_keys) for _ in range(3)]).count
         for _ in range(parameters.n_trials)
     ]
-    # A linear map changes no count, and this one makes the picture less slender.
+    # A linear map does not change the counts; this one makes the picture wider.
     arcs = [points * [1.0, 1.0, 0.25] for points in extremal_points(parameters.n_keys, 3, 3)]
     heads = [np.array(parameters.first_head), *arcs[1:]]
     sums = [minkowski_vertices(heads[:n]) for n in (1, 2, 3)]

@@ -44,7 +44,7 @@ FULL = Parameters(n_keys=(2, 3, 4, 5, 8, 16, 32, 64, 128), depths=(1, 2, 3, 4, 5
 
 
 def run(parameters: Parameters) -> Outcome:
-    """Count cells, regions and affine maps exactly on a grid of sizes; sample at the paper's."""
+    """Count cells, regions and maps exactly on a grid of sizes; sample at the paper's sizes."""
     box = Box(np.full(2, -parameters.half_width), np.full(2, parameters.half_width))
     rows: list[Row] = []
     for trial in range(parameters.n_trials):

@@ -86,7 +86,8 @@ def _check_lifted_limit(claimed: Limit) -> Finding:
                 "tau_log_N": float(bound.mid()),
                 "on_all_walls": float(on_walls.mid()),
             }
-            # At the origin the denominator is N equal summands: off by tau log N or nearly.
+            # At the origin, the denominator has N equal summands, so the error is tau log N or
+            # nearly so.
             close = not bool(largest > bound) and bool(on_walls > ball(Fraction(1, 3)) * bound)
             trials.append(Trial(f"tau = {tau}, 12 queries, 2 channels", close, numbers=numbers))
     return Finding(
@@ -103,7 +104,7 @@ def _lifted_output_at(scores: list[Fraction], lifted: list[Fraction], tau: Fract
     peak = max(s + v for s, v in zip(scores, lifted, strict=True)) - top
     weights = [(ball(s - top) / ball(tau)).exp() for s in scores]
     total = sum(weights, ball(0))
-    # Both sums are divided by what is largest in them, e^(peak/tau) for the numerator.
+    # Both sums are divided by their largest term, which is e^(peak/tau) in the numerator.
     scaled = [
         (ball(s + v - top - peak) / ball(tau)).exp() for s, v in zip(scores, lifted, strict=True)
     ]
@@ -166,7 +167,7 @@ def _check_hard_limit(content: HardLimitClaim) -> Finding:
             weights = softmax(scores, Fraction(1, 100))
             z = sum((w * v for w, v in zip(weights, values, strict=True)), ball(0))
             error = abs(z - ball(claimed))
-            # All weight but that of the winners is below 3 e^-100, and values are below 10.
+            # The losers have a total weight below 3 e^-100, and all values are below 10.
             close = bool(error < 30 * ball(-100).exp())
             numbers = {"output_at_0.01": float(z.mid()), "error_at_0.01": float(error.mid())}
         trials.append(Trial(f"scores {scores}", close, unique, numbers=numbers))

@@ -185,9 +185,7 @@ def _is_piecewise_affine(model: Any) -> bool:
     ends = [part.breakpoints[0] - 8, *part.breakpoints, part.breakpoints[-1] + 8]
     inside = [(a + (b - a) * Fraction(k, 8)) for a, b in pairwise(ends) for k in (1, 3, 7)]
     points = np.array([[float(x)] for x in inside])
-    assert [
-        Fraction(float(x)) for x in points[:, 0]
-    ] == inside  # dyadic, and so is all that follows
+    assert [Fraction(float(x)) for x in points[:, 0]] == inside  # dyadic, like all numbers below
     cells = part.locate(points)
     exact = [_value(part.exact_map(int(c)), x) for c, x in zip(cells, inside, strict=True)]
     return covers and [Fraction(float(y)) for y in model(points)[:, 0]] == exact
@@ -228,7 +226,7 @@ def _check_degree_shift(claimed: Callable[[Any, int], Any]) -> Finding:
             expected = claimed(polynomial.newton_polytope().vertices, i)
             same = sorted(shifted.tolist()) == sorted(np.asarray(expected).tolist())
             trials.append(Trial(f"x_{i + 1} + P, P number {seed}", same))
-            # For a difference P - Q it is the numerator that moves.
+            # For a difference P - Q, the numerator changes.
             residual = TropicalRationalMap.from_affine(np.eye(2)[:, [i]]) + channel
             moved = TropicalRationalMap((sum_of_both,), below)
             trials.append(Trial(f"x_{i + 1} + P - Q, number {seed}", residual.equals(moved)))
@@ -291,7 +289,7 @@ def _route_by_scaled_scores(head: AttentionHead, normalisation: Normalisation, p
 
 
 def _check_normalisation(route: Route) -> Finding:
-    # Dyadic numbers, and means of four: centring is exact.
+    # The numbers are dyadic and the means are over four entries, so centring is exact.
     keys = integer_keys(3, 4, 4, 5)
     points = integer_keys(4, 40, 4, 6) + np.array([0.5, 0.25, 0.125, 0.0625])
     trials = []
@@ -315,7 +313,7 @@ def _check_normalisation(route: Route) -> Finding:
         f"LayerNorm, which centres first, and at {agreeing[2]} behind RMSNorm with a query bias, "
         "because the constants then compete with the norm of the input.",
         "A positive scaling only for heads without bias behind RMSNorm. LayerNorm pulls the fan "
-        "back through the centring, and with biases the scores are those of the scaled input.",
+        "back through the centring, and with biases the scores belong to the scaled input.",
     )
 
 

@@ -219,7 +219,7 @@ def _attention_part() -> HardTransformer:
 
 
 def _check_recurrence(count: Callable[[Any], int]) -> Finding:
-    # Two of three cells have the same value: their union is a region that is not convex.
+    # Two of the three cells have the same value; their union is a region that is not convex.
     keys, values = [[1.0, 1.0], [-1.0, 0.0], [0.0, -1.0]], [[5.0, 5.0], [0.0, 0.0], [0.0, 0.0]]
     head = AttentionHead(np.eye(2), np.array(keys), np.array(values), np.eye(2))
     trials = []
@@ -307,7 +307,7 @@ CLAIMS: tuple[Claim[Any], ...] = (
         "Appendix E, recurrence relation",
         "proof step",
         "The count multiplies with depth: the number of maximal linear regions after l + 1 layers "
-        "is at most the number after l layers times that of layer l + 1.",
+        "is at most the number after l layers times the number of layer l + 1.",
         content=lambda part: part.n_regions,
         check=_check_recurrence,
         repaired=lambda part: part.n_cells,

@@ -23,7 +23,7 @@ Boundedness = Callable[[FloatArray], list[bool]]
 """For given keys, which of their cells, if they have one, are bounded."""
 
 
-def _claim_all_bounded(keys: FloatArray) -> list[bool]:
+def _are_all_bounded(keys: FloatArray) -> list[bool]:
     return [True] * len(keys)
 
 
@@ -45,7 +45,7 @@ def _check_boundedness(claimed: Boundedness, biased: bool) -> Finding:
         ("9 random keys in the plane", integer_keys(31, 9, 2)),
         ("9 random keys in space", integer_keys(32, 9, 3)),
     ):
-        bias = -(keys**2).sum(axis=1) / 2 if biased else None  # then every key owns a cell
+        bias = -(keys**2).sum(axis=1) / 2 if biased else None  # then every key has a cell
         diagram = PowerDiagram.from_keys(keys, bias)
         live = np.flatnonzero(diagram.active).tolist()
         bounded = [cell.is_bounded for cell in diagram.cells()]
@@ -144,13 +144,14 @@ def _draw_tanh() -> "Figure":
 
 
 def _check_input_space(is_product: bool) -> Finding:
-    # Rank and nullspace of W_Q: (1, 1, 0) is sent to 0, so adding it changes nothing.
+    # Rank and null space of W_Q: it maps (1, 1, 0) to 0, so adding this vector has no effect.
     weight = np.array([[1.0, 2.0], [-1.0, -2.0], [0.0, 1.0]])
     head = AttentionHead(weight, integer_keys(3, 5, 2, 5), np.eye(5), np.eye(5))
     points = integer_keys(4, 50, 3, 9)
     moved = points + 7.0 * np.array([1.0, 1.0, 0.0])
     invariant = bool((head.winners(points) == head.winners(moved)).all())
-    # Two tokens on a line, all projections 1: the first attends to the larger of x1 x1, x1 x2.
+    # Two tokens on a line with all projections equal to 1: the first token attends to the larger of
+    # x1 x1 and x1 x2.
     routes = {}
     for other in (0, 2):
         tokens = np.array([[1.0], [float(other)]])
@@ -169,7 +170,7 @@ def _check_input_space(is_product: bool) -> Finding:
     )
     assert wall.centre is not None
     assert wall.level is not None
-    # |x|^2 = <x, k>: scores against the own key are quadratic, and cells no polyhedra.
+    # |x|^2 = <x, k>: the score of a token's own key is quadratic, so cells are not polyhedra.
     centre, level = [Fraction(str(c)) for c in wall.centre], Fraction(str(wall.level))
     circle = wall.conic == "circle" and (centre, level) == ([Fraction(1, 2), 0], Fraction(1, 4))
     trials += (Trial("the wall against the own key is the circle |x|^2 = <x, k>", circle),)
@@ -298,7 +299,7 @@ CLAIMS: tuple[Claim[Any], ...] = (
         where="Corollary IV.4, section IV",
         kind="corollary",
         statement="Softmax collapses on bounded polyhedral regions. As stated, without biases.",
-        content=_claim_all_bounded,
+        content=_are_all_bounded,
         check=lambda claimed: _check_boundedness(claimed, biased=False),
         repaired=_are_interior,
     ),
@@ -321,7 +322,7 @@ CLAIMS: tuple[Claim[Any], ...] = (
         statement=(
             "The regions are bounded: the claim of IV.4a for heads with query or logit biases."
         ),
-        content=_claim_all_bounded,
+        content=_are_all_bounded,
         check=lambda claimed: _check_boundedness(claimed, biased=True),
         corrupted=lambda keys: [False] * len(keys),
         repaired=_are_interior,

@@ -88,7 +88,7 @@ def _check_constant(degrees: Callable[[int, int, Bias], tuple[int, int]]) -> Fin
 
 
 def _check_low_rank(bound: Callable[[int, int, int, int], int]) -> Finding:
-    """A bound as a function of N, H, the dimension of each head's keys, and that of all keys."""
+    """Test a bound on N, H, the dimension of each head's keys, and the dimension of all keys."""
     trials, n = [], 5
     for n_heads in (2, 3, 4):
         embedded = [np.pad(head, ((0, 0), (0, 2))) for head in extremal_points(n, n_heads, 2)]
@@ -108,8 +108,8 @@ def _check_low_rank(bound: Callable[[int, int, int, int], int]) -> Finding:
         f"With all heads in one plane, or two heads in a plane each, the bound holds: {counts}. "
         f"Three heads in a plane each have {last['true']} vertices; the claimed maximum is "
         f"{last['claimed']}.",
-        "The relevant dimension is that of the sum, that is, of the span of the keys of all heads "
-        "together. With this dimension, the exact maximum is that of V.2a.",
+        "The relevant dimension is the dimension of the sum, that is, of the span of the keys of "
+        "all heads together. With this dimension, the exact maximum is given by V.2a.",
     )
 
 

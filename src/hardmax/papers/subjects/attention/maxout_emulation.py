@@ -1,7 +1,7 @@
 """The abstract of [GYZ26]: transformers as maxout networks and piecewise linear functions.
 
-Only the abstract is available, so the claims are those of the abstract. Each check tests whether
-a transformer as described can be built, with the library's own construction (`compile_maxout`).
+Only the abstract is available, so all claims are taken from it. Each check tests whether a
+transformer as described can be built, with the library's own construction (`compile_maxout`).
 Weights and test points are dyadic, so hard outputs are exact.
 """
 
@@ -133,7 +133,7 @@ def count_parameters(widths: Sequence[int], rank: int) -> int:
 
 
 def max_nonzeros(widths: Sequence[int], rank: int) -> int:
-    r"""Return how many nonzero weights the compiled transformer has if the network has no zero.
+    r"""Return the number of nonzero weights of the compiled transformer of a network without zeros.
 
     Let $n_0, w_1, \dots, w_L, n_o$ be the widths ($L \ge 1$), $k$ the rank, $\delta = \lceil \log_2
     k\rceil$, and $\gamma$ the ones in a gate (`token_codes`): 0 for $k = 1$, 1 for $2 \le k \le 6$,
@@ -261,7 +261,7 @@ def _format_widths(widths: Sequence[int]) -> str:
 
 
 def count_dense_numbers(widths: Sequence[int], rank: int) -> int:
-    r"""Return how many numbers the compiled transformer stores, zeros included.
+    r"""Return the number of entries that the compiled transformer stores, including zeros.
 
     With the names of `max_nonzeros`, the width is $D = S + Z + q + 1$, with the state
     $S = \max(n_0, w_1, \dots)$, the work slots $Z$ of odd and even layers, and the code
@@ -489,7 +489,7 @@ def _apply(ffn: FeedForward, rows: FloatArray) -> FloatArray:
 def _perturb_target(compiler: Compiler, by: float = 1.0) -> Compiler:
     """Compile a perturbed target: an output, or the values of a function, moved by this much."""
 
-    def compile_perturbed(source: Any, box: Box, epsilon: float | None) -> CompiledTransformer:
+    def compile_with_offset(source: Any, box: Box, epsilon: float | None) -> CompiledTransformer:
         if isinstance(source, Knots):
             return compiler(Knots(source.positions, source.values + by), box, epsilon)
         if isinstance(source, Mesh):
@@ -499,7 +499,7 @@ def _perturb_target(compiler: Compiler, by: float = 1.0) -> Compiler:
         biases[-1] = (0.0 if biases[-1] is None else biases[-1]) + by
         return compiler(type(source)(source.weights, biases), box, epsilon)
 
-    return compile_perturbed
+    return compile_with_offset
 
 
 CLAIMS: tuple[Claim[Any], ...] = (

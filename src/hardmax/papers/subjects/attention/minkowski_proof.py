@@ -85,7 +85,7 @@ def _check_cited_bound(bound: Callable[[int, int, int], int]) -> Finding:
 
 
 def edge_bound(n_keys: int, n_heads: int, dim: int) -> int:
-    """Bound the vertices by those of a zonotope with one zone for each pair of keys of a head."""
+    """Bound the vertices by the vertices of a zonotope with one zone per pair of keys of a head."""
     zones = n_heads * comb(n_keys, 2)
     return 2 * sum(comb(zones - 1, j) for j in range(dim))
 

@@ -102,7 +102,7 @@ def _check_saturated_regime(bound: Bound) -> Finding:
     sizes = (8, 16, 32)
     doubling = [max_vertices(n, 4, 3) for n in sizes]
     claims = [bound(n, 4, 3) for n in sizes]
-    # An order leaves the constant open: one that is too small shows in the degrees alone.
+    # An order does not fix the constant, so a bound that is too small shows only in the degrees.
     if all(trial.holds for trial in trials):
         for n, most, claimed in zip(sizes, doubling, claims, strict=True):
             where = f"N = {n}, H = 4, d = 3: extremal parabolas"
@@ -207,7 +207,8 @@ def _check_figure_4(counts: tuple[int, int]) -> Finding:
     }
     found = {name: n_vertices(heads) for name, heads in families.items()}
     formula = [overlay_identity(heads) for heads in families.values()]
-    # By Euler's formula the number grows with those of the pairs, and a pair has at most 6 * 6.
+    # By Euler's formula, the number increases with the numbers of the pairs, and a pair has at most
+    # 6 * 6.
     pair = 6 * 6
     largest = 2 + 3 * (pair - 2) - 3 * (6 - 2)
     trials = [
@@ -298,7 +299,7 @@ def _check_polytope_gain(count: Callable[[int, int, int], int]) -> Finding:
     trials = []
     for n_heads, head_dim in ((1, 8), (1, 2), (2, 2), (2, 4), (3, 2), (2, 1), (3, 1)):
         for n in (3, 4, 6):
-            # Zero slopes in further coordinates make d large against H.
+            # Zero slopes in additional coordinates make d large compared with H.
             heads = [np.pad(p, ((0, 0), (0, 14))) for p in independent_heads(n, n_heads, head_dim)]
             where = f"N = {n}, H = {n_heads}, d = {n_heads * head_dim + 14}, head size {head_dim}"
             trials.append(

@@ -150,7 +150,7 @@ def _check_one_hot(claimed: Callable[[list[int]], list[Fraction]]) -> Finding:
             error = ball(0)
             for weight, limit in zip(weights, claimed(scores), strict=True):
                 error = error.max(abs(weight - ball(limit)))
-            # The best score leads by 3 at least: rivals have less than 2 e^-150 in all.
+            # The best score leads by at least 3, so the rivals have a total weight below 2 e^-150.
             close = bool(error < 2 * ball(-150).exp())
             numbers = {"weights": [float(w.mid()) for w in weights], "error": float(error.mid())}
         trials.append(Trial(name, close, name == "distinct keys", numbers=numbers))

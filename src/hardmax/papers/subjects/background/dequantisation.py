@@ -22,7 +22,7 @@ _TAUS = (Fraction(1), Fraction(1, 16), Fraction(1, 256), Fraction(1, 10**6))
 def _check_deformed_sum(claimed: Callable[[Fraction, Fraction, Fraction], Any]) -> Finding:
     """Compare the sum with its definition, e^(sum/tau) = e^(a/tau) + e^(b/tau), and the maximum."""
     trials = []
-    with working_precision(1024):  # e^-500 must stay visible beside 1
+    with working_precision(1024):  # so that e^-500 is not lost next to 1
         for tau in (Fraction(1), Fraction(1, 10), Fraction(1, 100)):
             pairs = ((0, 0), (1, 0), (-3, 2), (5, 4))
             sums = [claimed(Fraction(a), Fraction(b), tau) for a, b in pairs]
@@ -57,7 +57,7 @@ def _least_entry(row: list[int], column: list[int], tau: Fraction) -> Any:
 def _check_matrix_product(entry: Callable[[list[int], list[int], Fraction], Any]) -> Finding:
     """Compare entries with directly computed sums of exponentials and with the tropical product."""
     left, right = integer_keys(1, 3, 4, 9), integer_keys(2, 4, 3, 9)
-    left[0], right[:, 0] = 0.0, 0.0  # four equal summands: the error is tau log 4 there
+    left[0], right[:, 0] = 0.0, 0.0  # four equal summands: there, the error is tau log 4
     tropical = maxplus.matmul(left, right)
     trials = []
     with working_precision(512):
@@ -66,7 +66,8 @@ def _check_matrix_product(entry: Callable[[list[int], list[int], Fraction], Any]
             for i, j in np.ndindex(3, 3):
                 row, column = (np.asarray(v, int).tolist() for v in (left[i], right[:, j]))
                 found, top = entry(row, column, tau), ball(float(tropical[i, j]))
-                # Everything relative to the largest summand, which the entry is not asked for.
+                # Everything is relative to the largest summand, which is computed independently of
+                # the entry.
                 summands = [
                     ((ball(a + b) - top) / ball(tau)).exp()
                     for a, b in zip(row, column, strict=True)

@@ -14,7 +14,7 @@ Distinct = Callable[[FloatArray, FloatArray], bool]
 
 
 def _has_effect(keys: FloatArray, values: FloatArray) -> bool:
-    """Tell whether a value is positive, or the value of a vertex of the keys' hull is not 0."""
+    """Return whether a value is positive, or the value of a vertex of the keys' hull is not 0."""
     return bool((values > 0).any() or (values[PowerDiagram.from_keys(keys).active] != 0).any())
 
 

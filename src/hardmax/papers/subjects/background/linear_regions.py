@@ -101,7 +101,8 @@ def _check_leading_term(claimed: Callable[[int, int], Fraction]) -> Finding:
         errors = [
             abs(Fraction(_zaslavsky(n, d)) / Fraction(claimed(n, d)) - 1) for n in (10**4, 10**8)
         ]
-        # n_d/d! + O(n^(d-1)): with 10^4 times as many planes the error shrinks 10^4-fold.
+        # n_d/d! + O(n^(d-1)): with 10^4 times as many planes, the relative error is 10^4 times
+        # smaller.
         shrinks = errors[1] * 10**3 < errors[0]
         numbers = {"errors": [float(e) for e in errors]}
         trials.append(Trial(f"d = {d}, n = 10^4 and 10^8", shrinks, numbers=numbers))

@@ -252,7 +252,7 @@ def _check_relu_networks(content: RationalForm) -> Finding:
         points = integer_keys(seed, 60, widths[0], 12) / 4
         exact = np.array(rational.exact_values(points), dtype=np.float64)
         sizes.append(rational.n_terms)
-        # Small dyadic numbers: the float evaluation of the network is exact.
+        # The numbers are small and dyadic, so the evaluation of the network in floats is exact.
         same = bool((exact == network(points)).all())
         exponents = [
             Fraction(float(exponent))

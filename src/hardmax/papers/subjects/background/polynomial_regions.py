@@ -52,7 +52,7 @@ def _pairs() -> list[tuple[str, list[TropicalPolynomial]]]:
 
 
 def _find_determined_pairs(known: frozenset[str]) -> dict[str, bool]:
-    """Tell for each pair whether polynomials that agree in the known data have the same walls."""
+    """Return for each pair whether polynomials that agree in the known data have the same walls."""
     return {
         name: any(DATA[word](p) != DATA[word](q) for word in known) or _walls(p) == _walls(q)
         for name, (p, q) in _pairs()
@@ -66,7 +66,7 @@ def _check_determined_by(known: frozenset[str]) -> Finding:
         for name, right in _find_determined_pairs(known).items()
     ]
     for word in sorted(known):
-        # A list with something superfluous is not what determines the regions.
+        # A list with a superfluous entry does not count as determining the regions.
         spared = all(_find_determined_pairs(known - {word}).values())
         trials.append(Trial(f"without the {word}", not spared))
     first_walls, second_walls = (", ".join(w) for w in trials[0].numbers["walls"])
@@ -128,7 +128,7 @@ def _numerator(function: Zigzag) -> TropicalRationalMap:
 
 
 def _is_convex(values: list[Fraction]) -> bool:
-    """Tell whether values at equidistant points are those of a convex function."""
+    """Return whether values at equidistant points belong to a convex function."""
     steps = [after - before for before, after in pairwise(values)]
     return steps == sorted(steps)
 

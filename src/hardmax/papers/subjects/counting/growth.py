@@ -15,8 +15,8 @@ def polynomial_degree(values: Sequence[int]) -> int:
         values: At least two more values than the degree, so that some difference must vanish.
 
     Raises:
-        ArgumentError: If no difference of the values is constant, so that they are not the values
-            of a polynomial of a degree that this number of values can show.
+        ArgumentError: If the values do not belong to a polynomial of at most this degree, that is,
+            if no difference of them is constant.
 
     Examples:
         >>> polynomial_degree([n**2 + n for n in range(2, 6)]), polynomial_degree([7, 7])
@@ -24,7 +24,7 @@ def polynomial_degree(values: Sequence[int]) -> int:
         >>> polynomial_degree([2**n for n in range(5)])
         Traceback (most recent call last):
             ...
-        hardmax.errors.ArgumentError: `values` must be those of a polynomial of degree at most 3;
+        hardmax.errors.ArgumentError: `values` must be values of a polynomial of degree at most 3;
         got [1, 2, 4, 8, 16].
     """
     return _constant_difference(values)[0]
@@ -48,6 +48,6 @@ def _constant_difference(values: Sequence[int]) -> tuple[int, int]:
             return degree, row[0]
         row = [after - before for before, after in pairwise(row)]
     raise ArgumentError(
-        f"`values` must be those of a polynomial of degree at most {len(values) - 2}; "
+        f"`values` must be values of a polynomial of degree at most {len(values) - 2}; "
         f"got {list(values)}."
     )

@@ -59,7 +59,7 @@ Exponent = Callable[[Setting], int]
 
 
 def claimed_exponent(setting: Setting) -> int:
-    """Return the exponent of N that [SL26] announces, whatever the heads and their bias."""
+    """Return the exponent of N stated in [SL26], regardless of the heads and their bias."""
     return setting.dim * setting.depth
 
 
@@ -83,7 +83,7 @@ def _count_one_layer(setting: Setting, n_keys: int) -> int:
 
 
 @cache
-def _count_constructed(setting: Setting, n_keys: int) -> int:
+def _count_construction(setting: Setting, n_keys: int) -> int:
     """Count the regions of a transformer that is constructed."""
     n_heads, dim, depth = setting.n_heads, setting.dim, setting.depth
     if not setting.memory_stays:
@@ -118,9 +118,9 @@ def check_without_bias(exponent: Exponent, saturated: bool) -> Finding:
         for trial in _layer_trials(setting, exponent, True)
     ]
     deep, keys = Setting(2, 2, 2), range(2, 7)
-    below = polynomial_degree([_count_constructed(deep, n) for n in keys])
+    below = polynomial_degree([_count_construction(deep, n) for n in keys])
     above = polynomial_degree([transformer_upper(n, 2, 2, 2, 2, bias="none") for n in keys])
-    assert below == above  # built on a slice, and no model has more: so this is the exponent
+    assert below == above  # attained on a slice and not exceeded by any model: this is the exponent
     trials.append(equal_trial(str(deep), below, exponent(deep)))
     return Finding(
         tuple(trials),
@@ -138,7 +138,7 @@ def check_with_bias(exponent: Exponent, saturated: bool) -> Finding:
             trials += _layer_trials(Setting(h, d, 1, "query"), exponent, h >= d)
     for h, d, depth in ((1, 1, 1), (1, 1, 2), (2, 2, 1)):
         setting, keys = Setting(h, d, depth, "query"), range(2, 7)
-        counts = [_count_constructed(setting, n) for n in keys]
+        counts = [_count_construction(setting, n) for n in keys]
         formula = [shattering_count(n, d, depth, 2 * d, h) for n in keys]
         degree = polynomial_degree(counts)
         name = f"{setting}, feed-forward parts included"
@@ -146,7 +146,7 @@ def check_with_bias(exponent: Exponent, saturated: bool) -> Finding:
         trials.append(equal_trial(f"{name}: the counts", counts, formula))
     trials += _layer_trials(Setting(1, 1, 1, "query", head_dim=1), exponent, False)
     moving = Setting(1, 1, 2, "query", memory_stays=False)
-    degree = polynomial_degree([_count_constructed(moving, n) for n in range(2, 7)])
+    degree = polynomial_degree([_count_construction(moving, n) for n in range(2, 7)])
     trials.append(equal_trial(str(moving), degree, exponent(moving), condition=False))
     fewer = "" if saturated else ", H >= d"
     return Finding(

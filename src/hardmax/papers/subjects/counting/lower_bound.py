@@ -277,7 +277,7 @@ def _check_alignment(allowed: Callable[[Fraction], bool]) -> Finding:
 def _check_shattering(pieces: Callable[[int, int], int]) -> Finding:
     trials = []
     for d, d_ff in ((1, 2), (2, 4), (2, 6)):
-        # One routing cell, here the cube, and units whose hyperplanes all cross inside it.
+        # One routing cell, here the cube, with units whose hyperplanes all cross inside it.
         weights = integer_keys(d_ff, d_ff, d, 9).T
         inside = np.random.default_rng(d_ff).uniform(0.4, 0.6, size=(d_ff, d))
         biases = [-(inside * weights.T).sum(axis=1), np.zeros(d_ff)]
@@ -480,8 +480,8 @@ CLAIMS: tuple[Claim[Any], ...] = (
         "SL26",
         "Corollary V.9, section V-B",
         "corollary",
-        "The remaining gap between the bounds (those of Theorems V.5 and V.7, with a query bias) "
-        "consists of constants that depend only on the dimension.",
+        "The remaining gap between the bounds (Theorems V.5 and V.7, with a query bias) consists "
+        "of constants that depend only on the dimension.",
         content=lambda n_heads, dim: 1,
         check=_check_gap,
         corrupted=lambda n_heads, dim: Fraction(1, 10),

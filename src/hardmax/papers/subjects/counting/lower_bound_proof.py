@@ -87,7 +87,8 @@ def _check_sawtooth(formula: Callable[[Fraction, int], Fraction]) -> Finding:
     for w in (1, 2, 3, 5):
         nodes = [Fraction(k, 2 * w) for k in range(2 * w + 1)]
         values = [formula(x, w) for x in nodes]
-        # Affine between nodes: three points of a piece on a line, and the ends 0 and 1 in turn.
+        # The function is affine between nodes: three points of each piece lie on a line, and the
+        # values at the nodes alternate between 0 and 1.
         affine = all(
             2 * formula((a + b) / 2, w) == formula(a, w) + formula(b, w)
             and 3 * formula((2 * a + b) / 3, w) == 2 * formula(a, w) + formula(b, w)
@@ -193,7 +194,7 @@ def _check_surjections(factor: Callable[[int, int, int], int]) -> Finding:
 
 
 def _covers_cube(part: Any, cell: int, dim: int) -> bool:
-    """Whether the map of a cell takes the corners of the cell to those of the unit cube."""
+    """Whether the map of a cell takes its corners to the corners of the unit cube."""
     corners = part.polytope(cell).vertices
     linear, offset = np.split(part.affine_maps[cell], [dim])
     image = corners @ linear + offset

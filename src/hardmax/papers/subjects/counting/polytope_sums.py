@@ -58,7 +58,7 @@ def independent_heads(n_keys: int, n_heads: int, head_dim: int) -> list[FloatArr
 
 
 def climb_to_vertices(n_keys: int, n_heads: int, dim: int, n_steps: int) -> int:
-    """Return the most vertices found by moving one random key at a time, never downhill."""
+    """Return the most vertices found by hill climbing that moves one random key at a time."""
     rng = np.random.default_rng(n_keys + 10 * n_heads + 100 * dim)
     heads = rng.normal(size=(n_heads, n_keys, dim))
     best = n_vertices(list(heads))
@@ -77,7 +77,7 @@ def maximum_of_sizes(heads: Sequence[FloatArray]) -> int:
 
 
 def overlay_identity(heads: Sequence[FloatArray]) -> int:
-    r"""Return the number of vertices of a sum in space from those of single and pairwise sums.
+    r"""Return the number of vertices of a sum in space, computed from single and pairwise sums.
 
     Euler's formula for the overlay of $H$ maps on the sphere gives, in general position [Wei12],
     $f_0 - 2 = \sum_{i<j} (f_0(P_i + P_j) - 2) - (H-2) \sum_i (f_0(P_i) - 2)$.
@@ -88,7 +88,7 @@ def overlay_identity(heads: Sequence[FloatArray]) -> int:
 
 
 def are_in_general_position(heads: Sequence[FloatArray]) -> bool:
-    """Decide for integer points in space whether every face of the sum is a sum in only one way.
+    """Decide for integer points in space whether every face of the sum is a sum in a unique way.
 
     Equivalently: no four points of a head lie in a plane, no plane through three of them is
     parallel to an edge of another head, and no three edges of three heads are parallel to a plane.

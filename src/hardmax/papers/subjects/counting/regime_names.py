@@ -28,7 +28,7 @@ def _check_one_meaning(regimes: Regimes) -> Finding:
     trials = []
     for dim, n_heads in product((1, 2, 3), (1, 2, 3, 4)):
         called = {name: is_saturated(n_heads, dim) for name, is_saturated in regimes}
-        # Saturated heads are those of which one more does not raise the exponent of N.
+        # The heads are saturated if one more head does not increase the exponent of N.
         degrees = [_largest_degree(h, dim) for h in (n_heads, n_heads + 1)]
         same = set(called.values()) == {degrees[0] == degrees[1]}
         trials.append(

@@ -1,7 +1,7 @@
 r"""Theorem V.5 and Remark V.6 of [SL26]: the largest number of regions of a transformer.
 
-The model is that of the paper: keys and values are fixed, and $x \in \mathbb R^d$ is the query
-token. Cells are counted exactly (`enumerate_regions`, `common_refinement`).
+As in the paper, keys and values are fixed, and $x \in \mathbb R^d$ is the query token. Cells are
+counted exactly (`enumerate_regions`, `common_refinement`).
 """
 
 from collections.abc import Callable
@@ -100,7 +100,8 @@ def _count_random() -> list[tuple[tuple[int, int, int, int, int], int]]:
     ):
         n, h, d, d_ff, depth = shape
         model = random_transformer(seed, n, h, d, d_ff, depth)
-        # A few cells: counting them in integers is quicker than compiling the engine in space.
+        # There are few cells, so counting them in integers is faster than compiling the engine in
+        # space.
         counts.append((shape, enumerate_regions(model, WholeSpace(d), exact=True).n_cells))
     return counts
 
@@ -215,7 +216,8 @@ def _check_substitution(vertices: Callable[[int, int, int, Bias], int]) -> Findi
         trials.append(upper_trial(where, true, claimed, extremal=True, counts=counts))
         notes.append(f"{true} and {claimed}")
         values = [vertices(n, h, d, bias) for n in keys]
-        # An order leaves the constant open: one that is too small shows in the degrees alone.
+        # An order does not fix the constant, so a bound that is too small shows only in the
+        # degrees.
         if trials[-1].holds:
             where = f"the most cells themselves, H = {h}, d = {d}, bias: {bias}"
             within = all(a <= b for a, b in zip(counts, values, strict=True))
@@ -225,7 +227,7 @@ def _check_substitution(vertices: Callable[[int, int, int, Bias], int]) -> Findi
     return Finding(
         tuple(trials),
         "For H > d, the number of vertices in Theorem V.2 has too small a degree in N: the true "
-        f"degrees and those of the theorem are {degrees}. With this number, Theorem V.5 would "
+        f"degrees and the theorem's degrees are {degrees}. With this number, Theorem V.5 would "
         "contradict Theorem V.7, because another head never lowers the count.",
         "For H > d, the layer has up to sum_{j<d} binom(H,j) (N-1)^j + binom(H-1,d-1) cells, of "
         "the order (NH)^(d-1); with a query bias, up to sum_{j<=d} binom(H,j) (N-1)^j, of the "

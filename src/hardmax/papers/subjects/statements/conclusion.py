@@ -81,7 +81,7 @@ def _check_persistence(route: Route) -> Finding:
             same, kept = int((claimed == true)[stated].sum()), int(stated.sum())
             where = f"layer {number} at tau = {name}"
             numbers = {"same_route": same, "claimed_for": kept, "of": len(x)}
-            # Some routes are to be claimed: an empty claim would always hold.
+            # Some routes must be claimed, because an empty claim would always hold.
             right = same == kept and kept >= (len(x) if number == 0 else len(x) // 8 * (tau < 1))
             trials.append(Trial(where, right, condition=number == 0, numbers=numbers))
             notes.append(f"{same} of {kept} ({where})")

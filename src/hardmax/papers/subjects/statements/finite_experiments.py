@@ -75,7 +75,7 @@ def _check_emerging(content: Emergence) -> Finding:
 
 
 def _relative_rival_mass(scores: FloatArray, best: int, tau: float) -> Any:
-    """Enclose the weight of all other keys relative to that of the best."""
+    """Enclose the weight of all other keys relative to the weight of the best key."""
     rivals = np.delete(scores, best)
     return sum((((ball(s) - ball(scores[best])) / ball(tau)).exp() for s in rivals), ball(0))
 
@@ -100,7 +100,7 @@ def _check_collapse(allowed: Callable[[int, Any], Any]) -> Finding:
             (5, Fraction(1, 1000), False),
             (5, Fraction(0), False),
         ):
-            # All rivals on the margin, which is worst.
+            # All rivals are at the margin, which is the worst case.
             error = 1 - softmax([Fraction(0), *[-margin] * (n - 1)], tau)[0]
             claimed = allowed(n, ball(margin / tau))
             where = f"tau = 0.001, {n} keys, rivals {margin} below the winner: error of the output"
@@ -333,7 +333,7 @@ def _check_growth_in_heads(increases: Callable[[list[float]], bool]) -> Finding:
 
 @dataclass(frozen=True)
 class SumFromSummands:
-    """The number of vertices of a Minkowski sum, predicted from those of the summands."""
+    """The number of vertices of a Minkowski sum, predicted from the vertices of the summands."""
 
     count: Callable[[list[int]], int]
     is_equality: bool = True

@@ -201,7 +201,7 @@ def _check_lifted_domain(can_be_lifted: Callable[[Fraction], bool]) -> Finding:
     trials = []
     with working_precision():
         for value in (Fraction(3), Fraction(1, 10**6), Fraction(0), Fraction(-1)):
-            # e^y is positive for every real y; for value > 0 the logarithm is the solution.
+            # e^y is positive for every real y; if value > 0, the logarithm is the solution.
             exists = value > 0 and bool(ball(value).log().exp().contains(ball(value)))
             trials.append(
                 equal_trial(f"v = {value}", exists, can_be_lifted(value), condition=value > 0)
@@ -258,7 +258,7 @@ def _check_smoothness(claimed: Member) -> Finding:
 def _one_sided_slopes(
     polynomial: TropicalPolynomial, point: FloatArray, step: FloatArray
 ) -> list[Fraction]:
-    """Return the one-sided derivatives along `step` and against it, close enough to be exact."""
+    """Return the one-sided derivatives along and against `step`; the step is small enough."""
     small = 2.0**-20
     points = np.array([point, point + small * step, point - small * step])
     here, *there = np.asarray(polynomial.exact_values(points))

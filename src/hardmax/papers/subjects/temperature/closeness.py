@@ -26,7 +26,8 @@ def _check_close_but_bent(family: Callable[[Fraction], Sequence[Point]]) -> Find
     trials = []
     for distance in (Fraction(1, 4), Fraction(1, 64), Fraction(1, 1024)):
         corners = list(family(distance))
-        # Between corners the function and y = x are affine, so the distance is largest at one.
+        # Between corners, the function and y = x are affine, so the distance is largest at a
+        # corner.
         sides = [y - x for x, y in corners]
         furthest = max(map(abs, sides))
         slopes = [(y - b) / (x - a) for (a, b), (x, y) in pairwise(corners)]
@@ -48,7 +49,7 @@ def _check_close_but_bent(family: Callable[[Fraction], Sequence[Point]]) -> Find
     return Finding(
         tuple(trials),
         f"Zigzags within 1/4, 1/64 and 1/1024 of a line have {pieces} pieces, and the slope of "
-        "every piece differs from that of the line by at least "
+        "every piece differs from the slope of the line by at least "
         f"{trials[-1].numbers['nearest_slope']}: values alone bound neither the slopes nor the "
         "number of regions.",
     )

@@ -81,7 +81,7 @@ def _check_bands(content: BandWidth) -> Finding:
         ):
             true, claimed = _band_margin(tau, n, share), unit * content.of(tau, n, share)
             where = f"tau = {tau}, N = {n}, rivals below {share}"
-            # At this margin, with all rivals on it, they have just that share.
+            # If all rivals are at this margin, they have exactly that share.
             mass = (n - 1) * (-true / ball(tau)).exp()
             assert not bool(mass / (1 + mass) > ball(share))
             assert not bool(mass / (1 + mass) < ball(share))
@@ -113,7 +113,8 @@ def _check_small(ratio: Callable[[int, Fraction, int], Any]) -> Finding:
     with working_precision():
         for n, head_dim, share in ((512, 64, Fraction(1, 100)), (1024, 64, Fraction(1, 10))):
             for square in (1, 4, 16):
-                # Queries and keys with entries +-s, s^2 = `square`: scores are s^2 times as large.
+                # Queries and keys have entries +-s with s^2 = `square`, so that scores are s^2
+                # times as large.
                 spread = square * ball(_score_variance(head_dim)).sqrt()
                 true = ball(head_dim).sqrt() * _band_margin(Fraction(1), n, share) / spread
                 where = (
@@ -160,8 +161,8 @@ def _check_displacement(shift: Callable[[Any], tuple[Any, Any]]) -> Finding:
                 best = scores.index(max(scores))
                 moved += not all(bool(w < weights[best]) for w in weights if w is not weights[best])
             least, most = shift(weight_ratio(1, tau))
-            within = not bool(least > 0)  # walls, where two weights agree, have not moved
-            where = f"tau = {tau}: the largest weight is that of the largest score, at 40 points"
+            within = not bool(least > 0)  # the walls, where two weights agree, have not moved
+            where = f"tau = {tau}: the largest score has the largest weight, at 40 points"
             numbers = {"points that differ": moved, "claimed": str(most)}
             holds = moved == 0 and within
             still = bool(most == 0) and bool(least == 0)
@@ -185,7 +186,7 @@ def _check_persistence(claimed: Callable[[int, bool], int | None]) -> Finding:
     ):
         model = literal_shattering_transformer(4, 1, depth, 2)
         hard = enumerate_regions(model, unit_cube(1)).n_regions
-        # A quarter of a piece from a wall of the first layer the margin is 1/(16 * 8^L).
+        # At a quarter of a piece from a wall of the first layer, the margin is 1/(16 * 8^L).
         cold = 5 * tau < Fraction(1, 16 * 8**depth)
         where = f"L = {depth}, tau = {tau}"
         true, stated = surviving_pieces(depth, tau), claimed(hard, cold)
@@ -288,8 +289,8 @@ CLAIMS: tuple[Claim[Any], ...] = (
         "SL26",
         "Remark VI.3",
         "remark",
-        "The linear regions of section V, including those of deep networks, are robust features "
-        "at finite temperature.",
+        "The linear regions of section V, including the regions of deep networks, are robust "
+        "features at finite temperature.",
         content=lambda hard, cold: hard,
         check=_check_persistence,
         corrupted=lambda hard, cold: 2 * hard,

@@ -57,7 +57,7 @@ def symmetric_value(n_keys: int, r: Fraction) -> Fraction:
 
 
 def exact_supremum(n_keys: int, r: Fraction) -> Fraction:
-    """Return the largest norm over all scores with margin: m rivals on it, the others far below.
+    """Return the largest norm over all scores with this margin: m rivals at it, others far below.
 
     `stability.score_bounds` proves step by step, at the head of the module, that no scores have a
     larger norm. With m rivals of weight r and the others of weight 0, the norm is the m-th number

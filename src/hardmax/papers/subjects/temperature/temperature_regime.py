@@ -77,7 +77,7 @@ def _check_printed_values(printed: Sequence[str]) -> Finding:
             digits, exponent = text.split("e")
             last = Fraction(10) ** (int(exponent) - len(digits.partition(".")[2]))
             exact = Fraction(digits) * Fraction(10) ** int(exponent)
-            # Rounded: within half a unit of the last digit.
+            # A correctly rounded number is within half a unit of its last digit.
             holds = bool(abs(value - ball(exact)) < ball(last / 2))
             numbers = {"value": format_ball(value, 6), "printed": text}
             trials.append(Trial(f"{name} at N = 512, tau = 1/8, margin 2", holds, numbers=numbers))
@@ -116,7 +116,7 @@ def _check_concentration(share: Fraction) -> Finding:
 def _check_example_hessian(bound: Callable[[int, Any], Any]) -> Finding:
     with working_precision():
         r = weight_ratio(_MARGIN, _THEIRS)
-        # With all rivals on the margin the norm is N r / (1 + (N-1) r)^2 / tau.
+        # If all rivals are at the margin, the norm is N r / (1 + (N-1) r)^2 / tau.
         true = _KEYS * r / (1 + (_KEYS - 1) * r) ** 2 / ball(_THEIRS)
         claimed = bound(_KEYS, r) / ball(_THEIRS)
         trial = bracket_trial(
@@ -146,7 +146,7 @@ def _check_standard_regime(share: Callable[[int, Fraction, int], Any]) -> Findin
             for rivals in _SHARES:
                 needed = float(margin_for_accuracy(_KEYS, float(tau), rivals))
                 numbers[f"margin for rivals below {rivals}"] = needed
-            # Attained with all rivals on the margin.
+            # The bound is attained if all rivals are at the margin.
             trials.append(bracket_trial(where, claimed, least, **numbers))
     raw, scaled = (t.numbers for t in trials)
     margins = [
