@@ -39,7 +39,7 @@ def test_files_are_written(tmp_path):
 
 def test_a_file_in_the_way_is_an_error(tmp_path):
     (tmp_path / "file").write_text("x")
-    with pytest.raises(ArgumentError, match="`out` must be a folder"):
+    with pytest.raises(ArgumentError, match="`out` must be a writable folder"):
         write_audit([], tmp_path / "file")
 
 
@@ -146,7 +146,7 @@ def test_explaining_one_claim_leaves_the_whole_ledger_alone(tmp_path, monkeypatc
 def test_a_folder_that_cannot_be_written_is_found_before_anything_is_checked(tmp_path, monkeypatch):
     (tmp_path / "file").write_text("x")
     monkeypatch.setattr("hardmax.papers.audit.run_audit", lambda claims: pytest.fail("was run"))
-    with pytest.raises(ArgumentError, match="`out` must be a folder that can be written"):
+    with pytest.raises(ArgumentError, match="`out` must be a writable folder"):
         run("--claim", "III.4", "--out", str(tmp_path / "file" / "folder"))
 
 
@@ -155,7 +155,7 @@ def test_a_folder_without_permission_is_an_error(tmp_path, monkeypatch):
         raise PermissionError(13, "Permission denied", str(dir))
 
     monkeypatch.setattr("tempfile.TemporaryFile", refuse)
-    with pytest.raises(ArgumentError, match=r"`out` must be a folder .* Permission denied"):
+    with pytest.raises(ArgumentError, match=r"`out` must be a writable folder.* Permission denied"):
         make_folder(tmp_path)
 
 

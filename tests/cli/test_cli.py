@@ -46,7 +46,7 @@ def test_versions_are_printed():
     ("words", "message"),
     [
         (("reproduce", "fig99"), "`NAMES` must be among"),
-        (("reproduce", "log-lift", "--out", "/dev/null/x"), "`--out` must be a folder"),
+        (("reproduce", "log-lift", "--out", "/dev/null/x"), "`--out` must be a writable folder"),
     ],
 )
 def test_a_refusal_is_one_line_and_no_traceback(words, message):

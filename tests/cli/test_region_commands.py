@@ -319,7 +319,7 @@ def test_every_kind_of_domain_is_read(tmp_path):
             "`--out` must be a file in an existing folder",
         ),
         (["--domain", SQUARE, "--out", "cells"], "`--out` must end in .csv or .parquet"),
-        (["--domain", SQUARE, "--out", "cells.json"], "to write; got 'cells.json'"),
+        (["--domain", SQUARE, "--out", "cells.json"], "selects the format; got 'cells.json'"),
     ],
 )
 def test_a_refusal_names_the_flag(net, words, reason):

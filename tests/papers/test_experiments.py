@@ -321,7 +321,7 @@ def test_a_folder_that_cannot_be_written_is_refused(tmp_path, taken):
     (tmp_path / "quick" / taken).mkdir(parents=True)
     result = _command("reproduce", "log-lift", "--quick", "--out", str(tmp_path))
     assert isinstance(result.exception, ArgumentError)
-    assert "`out` must be a folder that can be written" in str(result.exception)
+    assert "`out` must be a writable folder" in str(result.exception)
 
 
 def test_an_interrupted_run_says_how_to_go_on(tmp_path, monkeypatch):

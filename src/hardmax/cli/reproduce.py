@@ -56,7 +56,7 @@ def reproduce(
         print(f"report: {build_report(out, level)}")
     except OSError as error:
         where = f"{error.filename}: {error.strerror}" if error.filename else error
-        raise ArgumentError(f"`out` must be a folder that can be written to; {where}.") from None
+        raise ArgumentError(f"`out` must be a writable folder; {where}.") from None
     except KeyboardInterrupt:
         print(
             f"hardmax: interrupted; finished results are in {out}, and the same command resumes "

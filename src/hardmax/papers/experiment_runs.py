@@ -53,7 +53,7 @@ def run_experiments(
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise ArgumentError(f"`out` must be a folder that can be written; {error}.") from None
+        raise ArgumentError(f"`out` must be a writable folder; {error}.") from None
     records = []
     for place, experiment in enumerate(experiments, start=1):
         kept = None if again else _load_finished(experiment, folder)
