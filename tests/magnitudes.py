@@ -12,3 +12,11 @@ def wild_numbers(rng, shape, magnitude):
     size = np.where(rng.random(shape) < 0.15, rng.choice(MAGNITUDES, shape), size)
     factor = np.where(size > 1e300, 1.0, rng.choice([1.0, 2.0, 3.0], shape))
     return size * factor * rng.choice([-1.0, 0.0, 1.0], shape, p=[0.4, 0.2, 0.4])
+
+
+_POWERS_OF_TEN = np.array([float(f"1e{k}") for k in [*range(309), *range(-323, 0)]])
+
+
+def power_of_ten(exponents):
+    """Return the float nearest to each power; `10.0 ** exponents` depends on the machine."""
+    return _POWERS_OF_TEN[exponents]

@@ -15,6 +15,7 @@ from hardmax.regions._search import plane as planar
 from hardmax.regions._search import space as spatial
 from hardmax.regions.charted_domains import charted
 from hardmax.regions.partition import Partition
+from tests.magnitudes import power_of_ten
 
 FAMILIES = ("relu", "deep", "wide", "maxout", "transformer", "crowd")
 
@@ -31,7 +32,7 @@ def numbers(rng, style, *shape):
     if style == "ulps":
         return whole + rng.choice([0.0, 0.0, 2.0**-52, -(2.0**-53), 5e-324], size=shape)
     if style == "powers":
-        return whole * 10.0 ** rng.integers(-300, 300, size=shape)
+        return whole * power_of_ten(rng.integers(-300, 300, size=shape))
     if style == "tiny":
         return whole * rng.choice([1.0, 5e-324, 1e-160, 1e-308], size=shape)
     if style == "decimal":

@@ -48,8 +48,8 @@ def random_network(numbers: Numbers, dim: int) -> GraphNetwork:
     return build.finish(build.multiply(both, numbers(len(both), 2), numbers(2)))
 
 
-def check(seed: int) -> str:
-    """Count what one network has in both ways; return what differs, or nothing."""
+def network_and_domain(seed: int) -> tuple[GraphNetwork, hm.Segment | hm.Slice]:
+    """Return the network of a seed, and a segment or a part of a plane."""
     kind = Sparse if seed % 5 == 0 else Numbers
     numbers = kind(seed, are_integers=seed % 4 != 3)
     if seed % 24 == 7:
@@ -59,11 +59,14 @@ def check(seed: int) -> str:
     else:
         net = random_network(numbers, 4)
     plain = Numbers(seed + 1, are_integers=seed % 4 != 3)
-    domain = (
-        segment_of(plain, net.dim_in)
-        if seed % 2
-        else plane_of(plain, net.dim_in, is_triangle=seed % 8 == 0)
-    )
+    if seed % 2:
+        return net, segment_of(plain, net.dim_in)
+    return net, plane_of(plain, net.dim_in, is_triangle=seed % 8 == 0)
+
+
+def check(seed: int) -> str:
+    """Count what one network has in both ways; return what differs, or nothing."""
+    net, domain = network_and_domain(seed)
     found, dense = (_counts(hm.enumerate_regions(m, domain)) for m in (net, net.network))
     return "" if found == dense else f"seed {seed}: {found}, {dense} in dense layers"
 

@@ -14,6 +14,7 @@ from hardmax.geometry.domains import Line, Ray, Segment
 from hardmax.models.networks import ReluNetwork
 from hardmax.regions._lines.lines import explore
 from hardmax.regions.engines import enumerate_regions
+from tests.magnitudes import power_of_ten
 
 INTEGERS = ("integers", "signs", "halves", "deep", "repeated integers", "real ends")
 KINDS = (
@@ -55,11 +56,14 @@ def random_layer(rng, kind, n_in, n_out):
     if kind == "halves":
         weight, bias = weight * 2.0 ** rng.integers(-4, 3), bias * 2.0 ** rng.integers(-4, 3)
     if kind == "scales":
-        weight, bias = (x * 10.0 ** rng.integers(-120, 121, n_out) for x in (weight, bias))
+        weight, bias = (x * power_of_ten(rng.integers(-120, 121, n_out)) for x in (weight, bias))
     if kind == "tiny":
-        weight, bias = (x * 10.0 ** rng.integers(-322, 1) for x in (weight, bias))
+        weight, bias = (x * power_of_ten(rng.integers(-322, 1)) for x in (weight, bias))
     if kind == "huge":
-        weight, bias = weight * 10.0 ** rng.integers(0, 150), bias * 10.0 ** rng.integers(0, 300)
+        weight, bias = (
+            weight * power_of_ten(rng.integers(0, 150)),
+            bias * power_of_ten(rng.integers(0, 300)),
+        )
     if kind.startswith("repeated"):
         i, j = rng.integers(0, n_out, 2)
         weight[:, i] = weight[:, j] * 2.0 ** rng.integers(-1, 3) * rng.integers(2)
