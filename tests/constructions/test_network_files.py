@@ -150,9 +150,9 @@ def test_a_final_activation_is_kept(tmp_path):
         ([("Softplus", ["h"], "a", {})], "not piecewise linear"),
         ([("Sign", ["h"], "a", {})], "it jumps"),
         ([("Mul", ["h", "h"], "a", {})], "multiplies two tensors"),
-        ([("Shrink", ["h"], "a", {"lambd": 0.3})], "jumps unless"),
-        ([("ThresholdedRelu", ["h"], "a", {})], "not piecewise linear, or not known here"),
-        ([("ReduceMax", ["h"], "a", {})], "not piecewise linear, or not known here"),
+        ([("Shrink", ["h"], "a", {"lambd": 0.3})], "discontinuous unless"),
+        ([("ThresholdedRelu", ["h"], "a", {})], "not piecewise linear, or not supported"),
+        ([("ReduceMax", ["h"], "a", {})], "not piecewise linear, or not supported"),
         ([("PRelu", ["h", "low2"], "a", {})], "one slope for each of 5 channels; got 3"),
     ],
 )
@@ -174,7 +174,7 @@ def test_what_is_not_a_chain_is_read_as_a_graph_and_not_compiled(tmp_path):
     assert isinstance(net, GraphNetwork)
     x = POINTS.astype(F32)
     np.testing.assert_allclose(net(x), run_onnx(path, x), atol=2e-6)
-    with pytest.raises(RecordFormatError, match="skip connections"):
+    with pytest.raises(RecordFormatError, match="skip connection"):
         load_network(path)
 
 
@@ -185,7 +185,7 @@ def test_what_is_left_off_is_not_left_off_silently(tmp_path):
     net = from_onnx(path)
     assert isinstance(net, GraphNetwork)
     assert "Softmax" in net.notes[0]
-    with pytest.raises(RecordFormatError, match="Softmax at the end is left off"):
+    with pytest.raises(RecordFormatError, match="the final Softmax is omitted"):
         load_network(path)
 
 
@@ -253,30 +253,30 @@ def test_a_program_is_compiled_as_what_it_is_without_torch(tmp_path, program):
     ("program", "message"),
     [
         ("return torch.gelu(torch.linear(x, self.w0))", "line 3 .*`gelu` is not piecewise linear"),
-        ("return torch.linear(torch.add(x, torch.relu(x)), self.w0)", "skip connections"),
+        ("return torch.linear(torch.add(x, torch.relu(x)), self.w0)", "skip connection"),
         ("for i in range(3):\n  x = torch.relu(x)\nreturn x", "at least one Linear"),
-        ("for i in x:\n  pass\nreturn x", "a loop over something else"),
+        ("for i in x:\n  pass\nreturn x", "loops are only supported"),
         ("for i in range(10000000):\n  pass\nreturn x", "too long"),
-        ("a, b = x\nreturn a", "takes apart"),
+        ("a, b = x\nreturn a", "tuple of 2 values"),
         ("return [x][2]", "index is out of range"),
         ("while True:\n  pass", "statement `while`"),
         ("if torch.gt(x, 0):\n  pass\nreturn x", "`gt`"),
-        ("return torch.linear(x, self.missing)", "not know|matrix"),
+        ("return torch.linear(x, self.missing)", "not supported|matrix"),
         ("return self.w0", "must return one tensor"),
         ("return None", "must return one tensor"),
         ("return x", "at least one Linear"),
-        ("return open('/etc/passwd')", "not read"),
-        ("return __import__('os').system('true')", "not read"),
-        ("return (lambda: x)()", "not read"),
+        ("return open('/etc/passwd')", "not supported"),
+        ("return __import__('os').system('true')", "not supported"),
+        ("return (lambda: x)()", "not supported"),
         ("return __torch__.Net(x)", "no program"),
         ("return self.forward(x)", "nested too deeply"),
         ("return CONSTANTS.c7", "must return one tensor"),
         ("return torch.linear(x, self.w0, self.w0)", "a bias must have shape"),
         ("import os\nreturn x", "statement `import`"),
-        ("return x.__class__", "not read"),
+        ("return x.__class__", "not supported"),
         (
             "h = torch.linear(x, self.w0)\na = torch.relu_(h)\nreturn torch.linear(h, self.w1)",
-            "read after an operation in place",
+            "read after an in-place operation",
         ),
         ("return torch.threshold(torch.linear(x, self.w0), 0.5, 0.)", "jumps from 0 to 0.5"),
         ("return " + "-" * 3000 + "1", "nested too deeply|cannot be read|must return"),
@@ -367,7 +367,7 @@ def test_archives_with_compressed_numbers_or_endless_programs_are_refused(tmp_pa
     write_network(path, LAYERS, "return x")
     with zipfile.ZipFile(path, "a", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("net/code/long.py", b"#" * 2**23)
-    with pytest.raises(RecordFormatError, match="longer than"):
+    with pytest.raises(RecordFormatError, match="must have at most"):
         load_network(path)
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("net/data.pkl", b"\x80\x02N.")
@@ -457,7 +457,7 @@ def test_slopes_in_the_file_belong_to_the_layer_before(tmp_path):
     (w0, b0), (w1, _) = LAYERS
     tensors = {"0.weight": w0, "0.bias": b0, "1.weight": SLOPES.astype(float), "2.weight": w1}
     save_file(tensors, tmp_path / "s.safetensors")
-    with pytest.raises(RecordFormatError, match=r"`1\.weight`.*state prelu"):
+    with pytest.raises(RecordFormatError, match=r"`1\.weight`.*pass prelu"):
         load_network(tmp_path / "s.safetensors")
     with pytest.raises(RecordFormatError, match=r"`1\.weight`"):
         load_network(tmp_path / "s.safetensors", "relu")
@@ -488,7 +488,7 @@ def test_one_layer_takes_one_activation(tmp_path):
 def test_layers_side_by_side_in_a_sequential_have_nothing_between_them(tmp_path):
     (w0, b0), (w1, _) = LAYERS
     save_file({"0.weight": w0, "0.bias": b0, "1.weight": w1}, tmp_path / "s.safetensors")
-    with pytest.raises(RecordFormatError, match=r"`0` and `1`.*side by side"):
+    with pytest.raises(RecordFormatError, match=r"`0` and `1`.*are adjacent"):
         load_network(tmp_path / "s.safetensors")
     net = load_network(tmp_path / "s.safetensors", "identity")
     assert isinstance(net, MaxoutNetwork)
@@ -609,7 +609,7 @@ def test_modules_of_torch_that_are_no_maxima_are_refused_with_layer_and_reason(t
         (nn.Sequential(nn.Linear(3, 2), nn.Threshold(1.0, 0.0)), "jumps from 0 to 1"),
         (nn.Sequential(nn.Linear(3, 2), nn.Hardsigmoid()), "1/6"),
         (nn.Sequential(nn.Linear(3, 2), nn.LayerNorm(2)), "divides by the size"),
-        (Branching(), "cannot be followed"),
+        (Branching(), "cannot be traced"),
         (nn.Sequential(MyLinear(3, 2)), "sigmoid|not piecewise"),
     ]
     for net, message in cases:
@@ -642,8 +642,8 @@ def test_onnx_files_of_torch_are_read(torch, tmp_path):
         ("for i in range(400000):\n  y = torch.view(x, [1, 3])\nreturn y", "bytes of|too long"),
         ("for i in range(400000):\n  y = torch.relu(x)\nreturn y", "bytes of memory|too long"),
         ("n = 2\nfor i in range(100):\n  n = torch.mul(n, n)\nreturn x", "too large"),
-        ("return torch.view(x, [1, 7])", "does not fit what it is given"),
-        ("return torch.split(x, 0, 1)", "does not fit what it is given"),
+        ("return torch.view(x, [1, 7])", "has invalid arguments"),
+        ("return torch.split(x, 0, 1)", "has invalid arguments"),
         ("return torch.mul(x, x)", "multiplies two tensors"),
         ("return torch.linear(x, self.w1)", "does not fit a signal of shape"),
     ],

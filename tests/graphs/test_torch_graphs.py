@@ -61,7 +61,7 @@ def test_a_module_is_what_it_computes(kind, shape):
     expected = module.eval().double()(x).detach().numpy()
     got = net(x.numpy())
     if kind is Residual:
-        assert net.notes[-1] == "LogSoftmax at the end is left off"
+        assert net.notes[-1] == "the final LogSoftmax is omitted"
         got = got - np.log(np.exp(got).sum(axis=1, keepdims=True))
     assert np.allclose(got, expected, rtol=0, atol=1e-14)
 

@@ -22,7 +22,7 @@ from hardmax.models.formats.activations import (
     read_activation,
     read_activations,
 )
-from hardmax.models.formats.layered_networks import network_of
+from hardmax.models.formats.layered_networks import build_network
 from hardmax.models.networks import MaxoutNetwork, ReluNetwork
 from tests.compiled_models import exact_value
 from tests.reference import activations as reference
@@ -77,7 +77,7 @@ def test_slopes_differ_between_channels():
     assert [value_of(activation, F(4), c) for c in range(3)] == [4, 4, 4]
     assert activation.n_channels == 3
     with pytest.raises(ShapeMismatchError, match="one for each of the 2 channels; got 3"):
-        network_of([AffineMap.identity(2), activation])
+        build_network([AffineMap.identity(2), activation])
 
 
 @pytest.mark.parametrize("word", ["gelu", "GELU", "sigmoid", "tanh", "SiLU", "softplus", "elu"])
@@ -113,9 +113,9 @@ def test_one_activation_stands_for_all_layers_but_the_last():
     assert read_activations(["abs", "relu"], None, 2) == [ABS, RELU]
     assert read_activations("abs,clip(0,1) , none", None, 3) == [ABS, clip(0, 1), IDENTITY]
     assert read_activations("relu", None, 1) == [RELU]
-    with pytest.raises(ShapeMismatchError, match="or 3, one for each layer; got 2"):
+    with pytest.raises(ShapeMismatchError, match="one for each of the 3 layers; got 2"):
         read_activations("relu,relu", None, 3)
-    with pytest.raises(ArgumentError, match="`last_activation` must not be given"):
+    with pytest.raises(ArgumentError, match="`last_activation` must be None"):
         read_activations("relu,relu", "relu", 2)
     with pytest.raises(ArgumentError, match="`activations` must have at least one"):
         read_activations([], None, 2)
@@ -161,31 +161,31 @@ def test_a_network_of_activations_is_the_same_function_to_the_last_digit(seed, b
     n = int(rng.integers(1, 4))
     words = rng.choice([*WORDS, "prelu", None], n).tolist()
     steps, definitions = random_steps(rng, words, rng.integers(1, 5, n + 1).tolist(), bits=bits)
-    net = network_of(steps)
+    net = build_network(steps)
     for x in 3.0 * rng.normal(size=(20, net.dim_in)):
         assert exact_value(net, x) == by_definition(steps, definitions, x)
 
 
 def test_relu_networks_stay_relu_networks():
     steps, _ = random_steps(np.random.default_rng(0), ["relu", "relu", None], [2, 3, 4, 1])
-    assert repr(network_of(steps)) == "ReluNetwork(2 -> [3, 4] -> 1)"
-    assert repr(network_of([*steps, RELU, RELU])) == "ReluNetwork(2 -> [3, 4, 1] -> 1)"
-    assert repr(network_of(steps[:1])) == "ReluNetwork(2 -> [] -> 3)"
+    assert repr(build_network(steps)) == "ReluNetwork(2 -> [3, 4] -> 1)"
+    assert repr(build_network([*steps, RELU, RELU])) == "ReluNetwork(2 -> [3, 4, 1] -> 1)"
+    assert repr(build_network(steps[:1])) == "ReluNetwork(2 -> [] -> 3)"
 
 
 def test_slopes_of_float32_need_no_layer_of_their_own():
     rng = np.random.default_rng(1)
     steps, _ = random_steps(rng, ["prelu", None], [2, 3, 1], bits=24)
-    assert network_of(steps).ranks == [[2, 2, 2]]
+    assert build_network(steps).ranks == [[2, 2, 2]]
     # 0.01 times a weight has more digits than a float64: it is not rounded, but stands alone.
     steps, _ = random_steps(rng, ["leaky_relu", None], [2, 3, 1])
-    assert network_of(steps).ranks == [[1, 1, 1], [2, 2, 2]]
+    assert build_network(steps).ranks == [[1, 1, 1], [2, 2, 2]]
 
 
 @pytest.mark.parametrize("scale", [1e-300, 1e-160, 1e160, 1e300])
 def test_products_beyond_the_range_of_floats_are_not_rounded_either(scale):
     steps = [AffineMap(np.array([[scale, -scale]]), np.array([scale, 0.0])), leaky_relu(2.0**-40)]
-    net = network_of([*steps, AffineMap(np.array([[scale], [1.0]]), np.zeros(1))])
+    net = build_network([*steps, AffineMap(np.array([[scale], [1.0]]), np.zeros(1))])
     definitions = [None, [reference.leaky(F(1, 2**40))] * 2, None]
     given = [*steps, AffineMap(np.array([[scale], [1.0]]), np.zeros(1))]
     for x in ([-1.5], [0.25], [3.0]):
@@ -194,9 +194,9 @@ def test_products_beyond_the_range_of_floats_are_not_rounded_either(scale):
 
 def test_steps_that_are_no_network_are_refused():
     with pytest.raises(ArgumentError, match="at least one Linear"):
-        network_of([RELU])
+        build_network([RELU])
     with pytest.raises(ShapeMismatchError, match="must take the 2 outputs"):
-        network_of([AffineMap.identity(2), AffineMap.identity(3)])
+        build_network([AffineMap.identity(2), AffineMap.identity(3)])
 
 
 @pytest.mark.parametrize(("where", "epsilon"), [("hidden", 1e-3), ("last", None), ("both", 1e-1)])
@@ -207,7 +207,7 @@ def test_the_true_difference_is_within_the_certified_error(word, where, epsilon)
     if where == "both":
         hidden = word
     steps, definitions = random_steps(rng, [hidden, last], [2, 4, 2])
-    net = network_of(steps)
+    net = build_network(steps)
     box = Box([-1.0, -1.0], [1.0, 1.0])
     compile_it = compile_relu if isinstance(net, ReluNetwork) else compile_maxout
     compiled = compile_it(net, box, epsilon)

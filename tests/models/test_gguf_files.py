@@ -117,16 +117,20 @@ ONES = np.ones(64, "<f4").tobytes()
 @pytest.mark.parametrize(
     ("tensors", "fields", "message"),
     [
-        ({"t": ((64,), 10, ONES)}, [], "`t` has type 10; read are F32, F16, Q4_0"),
-        ({"t": ((65,), 0, ONES)}, [], "reach beyond its end"),
-        ({"t": ((2**40, 2**40), 0, ONES)}, [], "reach beyond its end"),
+        (
+            {"t": ((64,), 10, ONES)},
+            [],
+            "`t` has the unsupported type 10; supported: F32, F16, Q4_0",
+        ),
+        ({"t": ((65,), 0, ONES)}, [], "extend beyond the end of the file"),
+        ({"t": ((2**40, 2**40), 0, ONES)}, [], "extend beyond the end of the file"),
         ({"t": ((48,), 8, ONES)}, [], "whole blocks"),
         ({"t": ((1,) * 5, 0, ONES)}, [], "5 axes"),
-        ({}, [field("f", 8, struct.pack("<Q", 2**60))], "announces 1152921504606846976 entries"),
-        ({}, [field("f", 9, struct.pack("<IQ", 4, 2**60))], "more than it has bytes for"),
-        ({}, [field("f", 9, struct.pack("<IQ", 9, 1))], "a list of 9"),
-        ({}, [field("f", 77, b"")], "the type 77"),
-        ({}, [field("general.alignment", 4, struct.pack("<I", 0))], "alignment is 0"),
+        ({}, [field("f", 8, struct.pack("<Q", 2**60))], "declares 1152921504606846976 entries"),
+        ({}, [field("f", 9, struct.pack("<IQ", 4, 2**60))], "do not fit in the file"),
+        ({}, [field("f", 9, struct.pack("<IQ", 9, 1))], "a list with entries of type 9"),
+        ({}, [field("f", 77, b"")], "type 77"),
+        ({}, [field("general.alignment", 4, struct.pack("<I", 0))], "alignment must be .*; got 0"),
     ],
 )
 def test_hostile_files_are_refused(tmp_path, tensors, fields, message):
@@ -149,7 +153,7 @@ def test_damaged_files_are_refused_or_read(tmp_path):
     whole = path.read_bytes()
     for n in range(len(whole)):
         path.write_bytes(whole[:n])
-        with pytest.raises(RecordFormatError, match="`path` must be a GGUF file"):
+        with pytest.raises(RecordFormatError, match="`path` must be a valid GGUF file"):
             read_gguf(path)
     rng = np.random.default_rng(2)
     for _ in range(500):

@@ -9,7 +9,7 @@ from safetensors.numpy import save_file
 
 import hardmax as hm
 from hardmax.errors import ArgumentError, DtypeError, HardmaxError, RecordFormatError
-from hardmax.models.formats.torch.input_shapes import solved_shape
+from hardmax.models.formats.torch.input_shapes import solve_shape
 
 torch = pytest.importorskip("torch")
 prune = pytest.importorskip("torch.nn.utils.prune")
@@ -289,7 +289,7 @@ def test_a_state_dict_is_read_into_its_module_from_memory_and_from_files(tmp_pat
     with pytest.raises(DtypeError, match="`state` must fit the module"):
         hm.from_torch(Skip(), state=other.state_dict())
     for name in ("w.pt", "w.safetensors"):
-        with pytest.raises(RecordFormatError, match="as a convolution has") as refused:
+        with pytest.raises(RecordFormatError, match="as in a convolution") as refused:
             hm.load_model(tmp_path / name)
         line = str(refused.value).rpartition("write ")[2].rstrip(".")
         line = line.replace("height, width", "6, 6")
@@ -301,7 +301,9 @@ def test_a_state_dict_of_linear_layers_needs_its_activations(tmp_path):
     path = tmp_path / "w.pt"
     torch.save(module.state_dict(), path)
     for read in (hm.load_model, hm.from_torch):
-        with pytest.raises(ArgumentError, match="does not say what stands between") as refused:
+        with pytest.raises(
+            ArgumentError, match="does not contain the activations between"
+        ) as refused:
             read(path)
         line = str(refused.value).rpartition("write ")[2].rstrip(".")
         net = eval(line, {"hm": hm})
@@ -311,7 +313,9 @@ def test_a_state_dict_of_linear_layers_needs_its_activations(tmp_path):
     assert_agrees(hm.load_model(path, activations="leaky_relu(0.5)"), leaky)
     attention = nn.MultiheadAttention(4, 2)
     torch.save(attention.state_dict(), path)
-    with pytest.raises(RecordFormatError, match=r"belongs to an attention; hm\.load_checkpoint"):
+    with pytest.raises(
+        RecordFormatError, match=r"belongs to an attention layer; use hm\.load_checkpoint"
+    ):
         hm.load_model(path)
 
 
@@ -357,7 +361,7 @@ def test_a_module_scripted_in_training_is_evaluated():
     net = hm.from_torch(as_script(module), input_shape=(3, 6, 6))
     assert_agrees(net, module)
     traced = as_script(module.train(), torch.randn(2, 3, 6, 6, dtype=torch.float64))
-    with pytest.raises(RecordFormatError, match=r"as training does.*module\.eval\(\)"):
+    with pytest.raises(RecordFormatError, match=r"as in training.*module\.eval\(\)"):
         hm.from_torch(traced, input_shape=(3, 6, 6))
 
 
@@ -374,7 +378,7 @@ def test_a_script_that_reads_what_was_overwritten_is_refused():
             return torch.cat([a, view], 1)
 
     module = Overwriting()
-    with pytest.raises(HardmaxError, match="after an operation in place has changed it"):
+    with pytest.raises(HardmaxError, match="after an in-place operation has changed it"):
         hm.from_torch(as_script(module), input_shape=(3,))
     assert_agrees(hm.from_torch(module), module)
 
@@ -407,9 +411,9 @@ def test_models_and_modules_are_taken_by_both_readers(tmp_path):
     hm.save_model(hm.from_torch(module), tmp_path / "net.safetensors")
     with pytest.raises(ArgumentError, match="`input_shape` must be None for a file that describes"):
         hm.load_model(tmp_path / "net.safetensors", input_shape=(3,))
-    with pytest.raises(ArgumentError, match="`memory` must be None for a path"):
+    with pytest.raises(ArgumentError, match="`memory` must be None if `module` is a path"):
         hm.from_torch(tmp_path / "net.safetensors", [[1.0]])
-    with pytest.raises(RecordFormatError, match=r"hm\.load_model.* reads it"):
+    with pytest.raises(RecordFormatError, match=r"Use hm\.load_model.* to read it"):
         hm.from_torch(tmp_path / "net.safetensors")
 
 
@@ -441,7 +445,7 @@ def test_commands_read_scripted_networks_of_any_shape(tmp_path):
     ],
 )
 def test_only_the_one_shape_that_fits_counts(fits, convolutions, linear, expected):
-    found = solved_shape(fits, convolutions, linear)
+    found = solve_shape(fits, convolutions, linear)
     assert found.shape == expected
     assert found.example is None or fits(found.example)
 

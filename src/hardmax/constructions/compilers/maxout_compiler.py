@@ -27,7 +27,7 @@ from hardmax.geometry.domain_text import read_domain
 from hardmax.geometry.domains import Box
 from hardmax.models.argmax import AffineMap
 from hardmax.models.formats.activations import read_activations
-from hardmax.models.formats.layered_networks import chained, network_of
+from hardmax.models.formats.layered_networks import build_network, interleave
 from hardmax.models.model_arguments import read_model
 from hardmax.models.networks import MaxoutNetwork, ReluNetwork
 from hardmax.typing import ArrayLike
@@ -208,7 +208,7 @@ def read_layers(net: Any, activations: Any = None, last: Any = None) -> SourceNe
         return read
     maps = [AffineMap(w, b) for w, b in zip(read.weights, read.biases or (), strict=True)]
     used = read_activations("relu" if activations is None else activations, last, len(maps))
-    return network_of(chained(maps, used))
+    return build_network(interleave(maps, used))
 
 
 def read_relu(net: Any) -> ReluNetwork:

@@ -20,12 +20,12 @@ from hardmax._ground.size_limits import SizeLimit
 from hardmax.constructions.compilers.piece_layers import SourceNetwork
 from hardmax.errors import ArgumentError, HardmaxError, RecordFormatError
 from hardmax.models.formats.activations import Activation
-from hardmax.models.formats.layered_networks import Step, chained, network_of
-from hardmax.models.formats.onnx.graphs import onnx_steps
+from hardmax.models.formats.layered_networks import Step, build_network, interleave
+from hardmax.models.formats.onnx.graphs import read_onnx_steps
 from hardmax.models.formats.state_dicts import StateDict
 from hardmax.models.formats.torch.files import is_torch_file, read_torch_tensors
 from hardmax.models.formats.torch.script_files import is_script_archive
-from hardmax.models.formats.torch.script_programs import script_steps
+from hardmax.models.formats.torch.script_programs import read_script_steps
 from hardmax.models.networks import MaxoutNetwork, ReluNetwork
 from hardmax.models.storage import load_model
 from hardmax.models.tensor_files import read_tensors
@@ -134,7 +134,7 @@ def read_network_file(
         known = ("relu",) * (len(model.weights) - 1) + ("identity",) if is_relu else None
         return NetworkFile(model, known, "file")
     try:
-        layers = StateDict.of(tensors)
+        layers = StateDict.from_tensors(tensors)
         maps = layers.maps()
     except HardmaxError as error:
         raise _no_network(path, error) from None
@@ -142,25 +142,25 @@ def read_network_file(
         used = layers.activations(activations, last_activation)
     except RecordFormatError as error:
         raise _no_network(path, error) from None
-    network = _network(path, chained(maps, used))
+    network = _network(path, interleave(maps, used))
     return NetworkFile(network, tuple(map(str, used)), "stated" if stated else "assumed")
 
 
 def _own_steps(path: str | os.PathLike[str]) -> list[Step] | None:
     """Return the steps of an ONNX file or a scripted module; None for other files."""
     if Path(path).suffix.lower() == ".onnx":
-        return onnx_steps(path)
+        return read_onnx_steps(path)
     if not Path(path).is_file() or not is_script_archive(path):
         return None
     try:
-        return script_steps(path)
+        return read_script_steps(path)
     except HardmaxError as error:
         raise _no_network(path, error) from None
 
 
 def _network(path: str | os.PathLike[str], steps: Sequence[Step]) -> SourceNetwork:
     try:
-        return network_of(steps, SizeLimit(Path(path).stat().st_size))
+        return build_network(steps, SizeLimit(Path(path).stat().st_size))
     except HardmaxError as error:
         raise _no_network(path, error) from None
 

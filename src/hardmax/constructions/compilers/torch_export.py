@@ -19,7 +19,7 @@ from hardmax._ground.arguments import choice
 from hardmax.constructions.compilers.onnx_export import DTYPES
 from hardmax.errors import ArgumentError
 from hardmax.models.formats.torch.modules import load_torch
-from hardmax.models.formats.torch.transformers import linear_module
+from hardmax.models.formats.torch.transformers import build_linear
 from hardmax.models.tokens.transformers import TokenBlock, TokenTransformer
 from hardmax.models.transformers import FeedForward
 from hardmax.typing import FloatArray
@@ -124,18 +124,18 @@ def _module(torch: Any, model: TokenTransformer) -> Any:
             ExportedBlock(attention, ffn, block.attention_residual, block.ffn_residual, mask)
         )
     shared = _pad(model.embedding_weight[:, 0], (model.dim_in, width))
-    embedding = linear_module(torch, shared, np.zeros(width))
+    embedding = build_linear(torch, shared, np.zeros(width))
     positions = torch.from_numpy(_pad(model.embedding_bias, (model.n_tokens, width)))
     weight = _pad(model.readout.weight, (width, model.dim_out))
-    readout = linear_module(torch, weight, model.readout.bias)
+    readout = build_linear(torch, weight, model.readout.bias)
     return ExportedTransformer(embedding, positions, blocks, readout, model.readout_token).eval()
 
 
 def _ffn(torch: Any, ffn: FeedForward, width: int) -> Any:
     """Return a feed-forward part on padded tokens: Linear, ReLU, Linear."""
     w_in, w_out = _pad(ffn.w_in, (width, ffn.d_ff)), _pad(ffn.w_out, (ffn.d_ff, width))
-    before = linear_module(torch, w_in, np.asarray(ffn.b_in))
-    after = linear_module(torch, w_out, _pad(np.asarray(ffn.b_out), (width,)))
+    before = build_linear(torch, w_in, np.asarray(ffn.b_in))
+    after = build_linear(torch, w_out, _pad(np.asarray(ffn.b_out), (width,)))
     return torch.nn.Sequential(before, torch.nn.ReLU(), after)
 
 

@@ -1,1 +1,1 @@
-"""Networks of other programs: torch modules, TorchScript and ONNX files."""
+"""Readers of networks from other programs: torch modules, TorchScript and ONNX files."""

@@ -1,4 +1,4 @@
-r"""Activations as maxima: the piecewise linear functions between the layers of a network.
+r"""Piecewise linear activation functions, expressed as maxima.
 
 A continuous piecewise linear function of one variable is a composition of maxima of affine
 functions: $\mathrm{clip}(z) = -\max(-\max(z, l), -h)$; a leaky ReLU is $\max(z, az)$, or
@@ -100,19 +100,19 @@ def leaky_relu(slope: float = 0.01) -> Activation:
         (((MaxUnit(sign=-1.0, pieces=((-1.0, 0.0), (-3.0, 0.0))),),),)
     """
     slope = number("slope", slope)
-    return Activation(f"leaky_relu({_spelled(slope)})", (((_leaky(slope),),),))
+    return Activation(f"leaky_relu({_format_number(slope)})", (((_leaky_unit(slope),),),))
 
 
 def prelu(slopes: ArrayLike) -> Activation:
     """Return leaky ReLUs with learned slopes: one number, or one per channel with shape `(n,)`."""
     given = Sizes().floats("slopes", [slopes] if _is_number(slopes) else slopes, ("n_channels",))
-    units: Stage = tuple((_leaky(float(slope)),) for slope in given)
-    size = _spelled(float(given[0])) if len(given) == 1 else f"{len(given)} slopes"
+    units: Stage = tuple((_leaky_unit(float(slope)),) for slope in given)
+    size = _format_number(float(given[0])) if len(given) == 1 else f"{len(given)} slopes"
     return Activation(f"prelu({size})", (units,))
 
 
 def clip(low: float | None, high: float | None, name: str | None = None) -> Activation:
-    r"""Return $\min(\max(z, l), h)$, in this order, as torch and ONNX do it.
+    r"""Return $\min(\max(z, l), h)$, in this order, as in torch and ONNX.
 
     Args:
         low: The $l$, finite; None or $-\infty$ for no lower limit.
@@ -126,20 +126,26 @@ def clip(low: float | None, high: float | None, name: str | None = None) -> Acti
         stages.append(((MaxUnit(1.0, ((1.0, 0.0), (0.0, least))),),))
     if most < float("inf"):
         stages.append(((MaxUnit(-1.0, ((-1.0, 0.0), (0.0, -most))),),))
-    return Activation(name or f"clip({_spelled(least)}, {_spelled(most)})", tuple(stages))
+    return Activation(
+        name or f"clip({_format_number(least)}, {_format_number(most)})", tuple(stages)
+    )
 
 
 def hard_tanh(low: float = -1.0, high: float = 1.0) -> Activation:
     """Return `clip` under its name in torch."""
     plain = (low, high) == (-1.0, 1.0)
-    return clip(low, high, "hardtanh" if plain else f"hardtanh({_spelled(low)}, {_spelled(high)})")
+    return clip(
+        low,
+        high,
+        "hardtanh" if plain else f"hardtanh({_format_number(low)}, {_format_number(high)})",
+    )
 
 
 def soft_shrink(threshold: float = 0.5) -> Activation:
     r"""Return $\max(z - \lambda, 0) - \max(-z - \lambda, 0)$ with a threshold $\lambda \ge 0$."""
     step = number("threshold", threshold, at_least=0.0)
     units = (MaxUnit(1.0, ((1.0, -step), (0.0, 0.0))), MaxUnit(-1.0, ((-1.0, -step), (0.0, 0.0))))
-    return Activation(f"softshrink({_spelled(step)})", ((units,),))
+    return Activation(f"softshrink({_format_number(step)})", ((units,),))
 
 
 def hard_sigmoid(alpha: float, beta: float) -> Activation:
@@ -147,7 +153,8 @@ def hard_sigmoid(alpha: float, beta: float) -> Activation:
     slope, offset = number("alpha", alpha), number("beta", beta)
     first: Stage = ((MaxUnit(1.0, ((slope, offset), (0.0, 0.0))),),)
     return Activation(
-        f"hardsigmoid({_spelled(slope)}, {_spelled(offset)})", (first, *clip(None, 1.0).stages)
+        f"hardsigmoid({_format_number(slope)}, {_format_number(offset)})",
+        (first, *clip(None, 1.0).stages),
     )
 
 
@@ -159,13 +166,13 @@ NOT_PIECEWISE_LINEAR = frozenset([
 JUMPING = frozenset(["hardshrink", "heaviside", "sign", "step", "round", "floor", "ceil"])
 
 
-def refusal(name: str) -> str | None:
+def explain_refusal(name: str) -> str | None:
     """Return the reason why an activation of this name is not a network of maxima, if known.
 
     Examples:
-        >>> refusal("GELU")
+        >>> explain_refusal("GELU")
         'is not piecewise linear, so no network of maxima computes it'
-        >>> refusal("relu")
+        >>> explain_refusal("relu")
     """
     word = re.sub(r"[^a-z0-9_]", "", name.lower())
     if {word, word.replace("_", "")} & NOT_PIECEWISE_LINEAR:
@@ -178,7 +185,7 @@ def read_activation(value: Any, name: str = "activations") -> Activation:
 
     The words are `identity` (also `none`, `linear`), `relu`, `leaky_relu(slope)`, `prelu(slope)`,
     `abs`, `relu6`, `hardtanh(low, high)`, `clip(low, high)`, `softshrink(threshold)` and
-    `hardsigmoid(alpha, beta)`. Optional numbers default to those of torch.
+    `hardsigmoid(alpha, beta)`. Optional numbers have the same defaults as in torch.
 
     Args:
         value: The word, or an `Activation`, which is returned unchanged.
@@ -200,11 +207,11 @@ def read_activation(value: Any, name: str = "activations") -> Activation:
     match = re.fullmatch(r"\s*([A-Za-z_0-9]+)\s*(?:\(([^()]*)\))?\s*", value)
     word = match[1].lower() if match else ""
     if match is None or word not in _WORDS:
-        because = refusal(word or value)
+        because = explain_refusal(word or value)
         reason = f"{value.strip()!r:.60} {because}." if because else f"got {value!r:.60}."
         raise ArgumentError(f"`{name}` must be among {', '.join(_WORDS)}; {reason}")
     build, least, most = _WORDS[word]
-    numbers = [_number(name, text) for text in (match[2] or "").split(",") if text.strip()]
+    numbers = [_parse_number(name, text) for text in (match[2] or "").split(",") if text.strip()]
     if not least <= len(numbers) <= most:
         wanted = f"{least}" if least == most else f"{least} to {most}"
         raise ArgumentError(
@@ -216,14 +223,14 @@ def read_activation(value: Any, name: str = "activations") -> Activation:
 def read_activations(
     value: Any, last: Any, n_layers: int, name: str = "activations"
 ) -> list[Activation]:
-    """Read what stands after each of `n_layers` affine layers.
+    """Read the activation after each of `n_layers` affine layers.
 
     Args:
-        value: One activation, for all layers but the last; or one for each layer, the last
-            included, as a sequence or as words with commas between them.
-        last: What stands after the last layer if `value` is one activation; None for nothing.
-        n_layers: How many layers there are.
-        name: The argument, for messages.
+        value: One activation for all layers but the last, or one for each layer including the last,
+            as a sequence or as words separated by commas.
+        last: The activation after the last layer if `value` is a single activation; None for none.
+        n_layers: The number of layers.
+        name: The name of the argument, for messages.
 
     Examples:
         >>> read_activations("relu", None, 3)
@@ -231,29 +238,30 @@ def read_activations(
         >>> read_activations("hardtanh(-1, 1), none", None, 2)
         [Activation('hardtanh'), Activation('identity')]
     """
-    read = [read_activation(item, name) for item in activation_items(value)]
+    read = [read_activation(item, name) for item in split_activations(value)]
     if not read:
         raise EmptyInputError(f"`{name}` must have at least one entry; got none.")
-    ending = IDENTITY if last is None else read_activation(last, f"last_{_singular(name)}")
+    ending = IDENTITY if last is None else read_activation(last, f"last_{_to_singular(name)}")
     if len(read) == 1 and (n_layers > 1 or last is not None):
         return [*read * (n_layers - 1), ending]
     if len(read) == n_layers and last is None:
         return read
     if len(read) == n_layers:
         raise ArgumentError(
-            f"`last_{_singular(name)}` must not be given beside one activation for each layer in "
-            f"`{name}`; got {ending}."
+            f"`last_{_to_singular(name)}` must be None if `{name}` has one activation for each "
+            f"layer; got {ending}."
         )
     raise ShapeMismatchError(
-        f"`{name}` must be one activation, or {n_layers}, one for each layer; got {len(read)}."
+        f"`{name}` must be a single activation, or one for each of the {n_layers} layers; got "
+        f"{len(read)}."
     )
 
 
-def activation_items(value: Any) -> list[Any]:
-    """Return activations that were given alone, in a sequence, or in words with commas.
+def split_activations(value: Any) -> list[Any]:
+    """Return a list of activations from a single one, a sequence, or words separated by commas.
 
     Examples:
-        >>> activation_items("relu, clip(0, 6)")
+        >>> split_activations("relu, clip(0, 6)")
         ['relu', ' clip(0, 6)']
     """
     if isinstance(value, str):
@@ -261,18 +269,18 @@ def activation_items(value: Any) -> list[Any]:
     return list(value) if isinstance(value, Sequence) else [value]
 
 
-def _singular(name: str) -> str:
+def _to_singular(name: str) -> str:
     return name.removesuffix("s")
 
 
-def _leaky(slope: float) -> MaxUnit:
-    """A leaky ReLU: convex for slopes up to 1, concave above."""
+def _leaky_unit(slope: float) -> MaxUnit:
+    """Return a leaky ReLU, which is convex for slopes up to 1 and concave above."""
     sign = 1.0 if slope <= 1.0 else -1.0
     return MaxUnit(sign, ((sign, 0.0), (sign * slope, 0.0)))
 
 
-def _spelled(value: float) -> str:
-    """A number in as few digits as say which it is."""
+def _format_number(value: float) -> str:
+    """Format a number with the fewest digits that identify it."""
     short = f"{value:g}"
     return short if float(short) == value else repr(float(value))
 
@@ -281,7 +289,7 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, int | float)
 
 
-def _number(name: str, text: str) -> float:
+def _parse_number(name: str, text: str) -> float:
     try:
         return float(text)
     except ValueError:

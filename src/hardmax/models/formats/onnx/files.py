@@ -1,7 +1,8 @@
-"""ONNX files, read as data: the few messages of protobuf that a graph consists of.
+"""A reader of ONNX files as data, for the few protobuf messages that describe a graph.
 
-Reading runs nothing and needs no other package. Every length is checked against what is there
-before anything is allocated, and weights kept in other files are read only from beside the model.
+Reading executes no code and requires no other package. Every length is checked against the size of
+the file before memory is allocated. Weights in external files are read only from the folder of the
+model.
 """
 
 import os
@@ -40,12 +41,12 @@ class OnnxNode:
 
     Attributes:
         kind: The operator, such as `Conv`.
-        name: Its name, often empty.
-        domain: Where the operator is defined; empty for ONNX itself.
-        inputs: Names of tensors, empty where one is left out.
-        outputs: Names of tensors.
-        attributes: Numbers, words, lists of numbers and arrays by name.
-        notes: What the exporter says about it, by name.
+        name: The name of the node, often empty.
+        domain: The domain of the operator; empty for ONNX itself.
+        inputs: The names of the input tensors; an omitted input has an empty name.
+        outputs: The names of the output tensors.
+        attributes: The attributes by name: numbers, strings, lists of numbers and arrays.
+        notes: The exporter's metadata, by name.
     """
 
     kind: str = ""
@@ -62,13 +63,13 @@ class OnnxGraph:
     """The graph of a file.
 
     Attributes:
-        nodes: In order.
+        nodes: The nodes, in order.
         constants: The initialisers by name.
-        inputs: Names and shapes of what goes in (0 for a size that is not fixed; None for no
-            shape), without initialisers.
-        outputs: Names of what comes out.
-        version: Of the operator set.
-        n_bytes: The size of the file, and of what it keeps in others.
+        inputs: The names and shapes of the inputs, without initialisers. A size that is not fixed
+            is 0; a missing shape is None.
+        outputs: The names of the outputs.
+        version: The version of the operator set.
+        n_bytes: The size of the file and of its external data.
     """
 
     nodes: tuple[OnnxNode, ...]
@@ -83,28 +84,30 @@ def read_onnx(path: str | os.PathLike[str]) -> OnnxGraph:
     """Read the graph of an ONNX file.
 
     Raises:
-        RecordFormatError: If the file is damaged, or no ONNX file.
+        RecordFormatError: If the file is damaged, or is not an ONNX file.
     """
     data = Path(path).read_bytes()
     try:
-        return _model(memoryview(data), _Beside(Path(path).parent))
+        return _read_model(memoryview(data), _ExternalFiles(Path(path).parent))
     except (_DamagedError, RecordFormatError, UnicodeDecodeError) as error:
-        raise RecordFormatError(f"`path` must be a sound ONNX file; {path}: {error}.") from None
+        raise RecordFormatError(
+            f"`path` must be a valid ONNX file; reading {path} failed: {error}."
+        ) from None
 
 
 class _DamagedError(Exception):
-    """What is wrong with a file."""
+    """A file is damaged or not supported; the message gives the reason."""
 
 
-class _Beside:
-    """The folder of a model, and how much of the files in it has been read."""
+class _ExternalFiles:
+    """The folder of a model, and the number of bytes read from each file in it."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.n_read: dict[str, int] = {}
 
 
-def _varint(data: memoryview, at: int) -> tuple[int, int]:
+def _read_varint(data: memoryview, at: int) -> tuple[int, int]:
     value = 0
     for k in range(10):
         if at >= len(data):
@@ -117,55 +120,59 @@ def _varint(data: memoryview, at: int) -> tuple[int, int]:
     raise _DamagedError("a number has too many digits")
 
 
-def _fields(data: memoryview) -> Iterator[tuple[int, int, Any]]:
+def _iter_fields(data: memoryview) -> Iterator[tuple[int, int, Any]]:
     """Yield number, wire type and content of each field of a message."""
     at = 0
     while at < len(data):
-        key, at = _varint(data, at)
+        key, at = _read_varint(data, at)
         number, wire = key >> 3, key & 7
         content: Any
         if wire == 0:
-            content, at = _varint(data, at)
+            content, at = _read_varint(data, at)
         elif wire in (1, 2, 5):
             length = 8 if wire == 1 else 4
             if wire == 2:
-                length, at = _varint(data, at)
+                length, at = _read_varint(data, at)
             if length > len(data) - at:
-                raise _DamagedError("it is shorter than it says")
+                raise _DamagedError("a field extends beyond the end of its message")
             content = data[at : at + length]
             at += length
         else:
-            raise _DamagedError(f"it holds fields of the unknown kind {wire}")
+            raise _DamagedError(f"it contains a field of the unknown wire type {wire}")
         if number == 0:
-            raise _DamagedError("it holds a field without a number")
+            raise _DamagedError("it contains a field without a number")
         yield number, wire, content
 
 
-def _text(content: Any) -> str:
-    return str(_bytes(content), "utf-8")
+def _read_text(content: Any) -> str:
+    return str(_check_bytes(content), "utf-8")
 
 
-def _bytes(content: Any) -> memoryview:
+def _check_bytes(content: Any) -> memoryview:
     if not isinstance(content, memoryview):
-        raise _DamagedError("a field is a number that should not be one")
+        raise _DamagedError("a field is a number instead of a sequence of bytes")
     return content
 
 
-def _signed(value: Any) -> int:
+def _to_signed(value: Any) -> int:
     if not isinstance(value, int):
-        raise _DamagedError("a field should be a number")
+        raise _DamagedError("a field that must be a number is a sequence of bytes")
     return value - (1 << 64) if value >> 63 else value
 
 
-def _integers(wire: int, content: Any) -> list[int]:
-    """One integer, or several packed together."""
+def _read_integers(wire: int, content: Any) -> list[int]:
+    """Return one integer, or several integers that are packed together."""
     if wire == 0:
-        return [_signed(content)]
-    return [int(value) for value in _packed_integers(_bytes(content)).tolist()]
+        return [_to_signed(content)]
+    return [int(value) for value in _unpack_integers(_check_bytes(content)).tolist()]
 
 
-def _packed_integers(content: memoryview) -> AnyArray:
-    """Integers of up to ten bytes, seven bits in each, the lowest first; the last has no mark."""
+def _unpack_integers(content: memoryview) -> AnyArray:
+    """Return the integers of a sequence of varints.
+
+    A varint has up to ten bytes with seven bits each, lowest bits first; the high bit is set in all
+    bytes but the last.
+    """
     data = np.frombuffer(content, np.uint8)
     ends = np.flatnonzero(data < 128) + 1
     if (ends[-1] if len(ends) else 0) != len(data):
@@ -181,167 +188,171 @@ def _packed_integers(content: memoryview) -> AnyArray:
     return values.view(np.int64)
 
 
-def _integer(wire: int, content: Any) -> int:
-    return int(_one(_integers(wire, content)))
+def _read_integer(wire: int, content: Any) -> int:
+    return int(_take_one(_read_integers(wire, content)))
 
 
-def _floats(content: Any, kind: str) -> AnyArray:
-    data = _bytes(content)
+def _read_floats(content: Any, kind: str) -> AnyArray:
+    data = _check_bytes(content)
     if len(data) % np.dtype(kind).itemsize:
-        raise _DamagedError("numbers are cut off")
+        raise _DamagedError("a list of numbers ends in the middle of a number")
     return np.frombuffer(data, kind)
 
 
-def _one(numbers: Any) -> Any:
+def _take_one(numbers: Any) -> Any:
     if len(numbers) != 1:
-        raise _DamagedError("a field must hold one number")
+        raise _DamagedError(f"a field must contain one number; got {len(numbers)}")
     return numbers[0]
 
 
-def _model(data: memoryview, beside: _Beside) -> OnnxGraph:
+def _read_model(data: memoryview, files: _ExternalFiles) -> OnnxGraph:
     graph, version = None, 0
-    for number, _, content in _fields(data):
+    for number, _, content in _iter_fields(data):
         if number == 7:
-            graph = _bytes(content)
+            graph = _check_bytes(content)
         elif number == 8:
             domain, found = "", 0
-            for n, w, c in _fields(_bytes(content)):
-                domain = _text(c) if n == 1 else domain
-                found = _integer(w, c) if n == 2 else found
+            for n, w, c in _iter_fields(_check_bytes(content)):
+                domain = _read_text(c) if n == 1 else domain
+                found = _read_integer(w, c) if n == 2 else found
             version = found if domain in ("", "ai.onnx") else version
     if graph is None:
         raise _DamagedError("it has no graph")
     nodes, constants, inputs, outputs = [], {}, [], []
-    for number, _, content in _fields(graph):
+    for number, _, content in _iter_fields(graph):
         if number == 1:
-            nodes.append(_node(_bytes(content), beside))
+            nodes.append(_read_node(_check_bytes(content), files))
         elif number == 5:
-            name, array = _tensor(_bytes(content), beside)
+            name, array = _read_tensor(_check_bytes(content), files)
             constants[name] = array
             check_tensor_count(len(constants))
         elif number == 11:
-            inputs.append(_value_info(_bytes(content)))
+            inputs.append(_read_value_info(_check_bytes(content)))
         elif number == 12:
-            outputs.append(_value_info(_bytes(content))[0])
+            outputs.append(_read_value_info(_check_bytes(content))[0])
         elif number == 15:
-            raise _DamagedError("it holds sparse tensors, which are not read")
+            raise _DamagedError("it contains sparse tensors, which are not supported")
     free = tuple((name, shape) for name, shape in inputs if name not in constants)
-    total = len(data) + sum(beside.n_read.values())
+    total = len(data) + sum(files.n_read.values())
     return OnnxGraph(tuple(nodes), constants, free, tuple(outputs), version, total)
 
 
-def _node(data: memoryview, beside: _Beside) -> OnnxNode:
+def _read_node(data: memoryview, files: _ExternalFiles) -> OnnxNode:
     inputs, outputs, attributes, notes = [], [], {}, {}
     texts = {3: "", 4: "", 7: ""}
-    for number, _, content in _fields(data):
+    for number, _, content in _iter_fields(data):
         if number == 1:
-            inputs.append(_text(content))
+            inputs.append(_read_text(content))
         elif number == 2:
-            outputs.append(_text(content))
+            outputs.append(_read_text(content))
         elif number in texts:
-            texts[number] = _text(content)
+            texts[number] = _read_text(content)
         elif number == 5:
-            name, value = _attribute(_bytes(content), beside)
+            name, value = _read_attribute(_check_bytes(content), files)
             attributes[name] = value
         elif number == 9:
-            entry = _entry(content)
+            entry = _read_entry(content)
             notes[entry[0]] = entry[1]
     ends = tuple(inputs), tuple(outputs)
     return OnnxNode(texts[4], texts[3], texts[7], *ends, attributes, notes)
 
 
-def _entry(content: Any) -> tuple[str, str]:
-    """A name and what is said under it."""
-    found = {number: _text(said) for number, _, said in _fields(_bytes(content))}
+def _read_entry(content: Any) -> tuple[str, str]:
+    """Return the key and the value of an entry."""
+    found = {number: _read_text(said) for number, _, said in _iter_fields(_check_bytes(content))}
     return found.get(1, ""), found.get(2, "")
 
 
-def _attribute(data: memoryview, beside: _Beside) -> tuple[str, Any]:
+def _read_attribute(data: memoryview, files: _ExternalFiles) -> tuple[str, Any]:
     name = ""
     value: Any = None
     lists: dict[int, list[Any]] = {7: [], 8: []}
-    for number, wire, content in _fields(data):
+    for number, wire, content in _iter_fields(data):
         if number == 1:
-            name = _text(content)
+            name = _read_text(content)
         elif number == 2:
-            value = float(_one(_floats(content, "<f4")))
+            value = float(_take_one(_read_floats(content, "<f4")))
         elif number == 3:
-            value = _integer(wire, content)
+            value = _read_integer(wire, content)
         elif number == 4:
-            value = _text(content)
+            value = _read_text(content)
         elif number == 5:
-            value = _tensor(_bytes(content), beside)[1]
+            value = _read_tensor(_check_bytes(content), files)[1]
         elif number == 7:
-            lists[7] += _floats(content, "<f4").tolist()
+            lists[7] += _read_floats(content, "<f4").tolist()
         elif number == 8:
-            lists[8] += _integers(wire, content)
+            lists[8] += _read_integers(wire, content)
     return name, next((found for found in lists.values() if found), value)
 
 
-def _value_info(data: memoryview) -> tuple[str, tuple[int, ...] | None]:
+def _read_value_info(data: memoryview) -> tuple[str, tuple[int, ...] | None]:
     name, shape = "", None
-    for number, _, content in _fields(data):
+    for number, _, content in _iter_fields(data):
         if number == 1:
-            name = _text(content)
+            name = _read_text(content)
         elif number == 2:
-            for kind, _, tensor in _fields(_bytes(content)):
+            for kind, _, tensor in _iter_fields(_check_bytes(content)):
                 if kind == 1:
-                    shape = _shape(_bytes(tensor))
+                    shape = _read_shape(_check_bytes(tensor))
     return name, shape
 
 
-def _shape(data: memoryview) -> tuple[int, ...] | None:
-    for number, _, content in _fields(data):
+def _read_shape(data: memoryview) -> tuple[int, ...] | None:
+    for number, _, content in _iter_fields(data):
         if number == 2:
             sizes = []
-            for n, _, dim in _fields(_bytes(content)):
+            for n, _, dim in _iter_fields(_check_bytes(content)):
                 if n == 1:
-                    known = [_integer(w, c) for k, w, c in _fields(_bytes(dim)) if k == 1]
+                    known = [
+                        _read_integer(w, c) for k, w, c in _iter_fields(_check_bytes(dim)) if k == 1
+                    ]
                     sizes.append(max(0, known[0]) if known else 0)
             if len(sizes) > MOST_AXES:
-                raise _DamagedError(f"an input has {len(sizes)} axes")
+                raise _DamagedError(f"an input has {len(sizes)} axes, more than {MOST_AXES}")
             return tuple(sizes)
     return None
 
 
-def _tensor(data: memoryview, beside: _Beside) -> tuple[str, AnyArray]:
+def _read_tensor(data: memoryview, files: _ExternalFiles) -> tuple[str, AnyArray]:
     name, kind, raw, is_outside = "", 0, None, False
     dims: list[int] = []
     listed: list[AnyArray] = []
     outside: dict[str, str] = {}
-    for number, wire, content in _fields(data):
+    for number, wire, content in _iter_fields(data):
         if number == 1:
-            dims += _integers(wire, content)
+            dims += _read_integers(wire, content)
         elif number == 2:
-            kind = _integer(wire, content)
+            kind = _read_integer(wire, content)
         elif number in (4, 10):
-            listed.append(_floats(content, "<f4" if number == 4 else "<f8"))
+            listed.append(_read_floats(content, "<f4" if number == 4 else "<f8"))
         elif number in (5, 7, 11):
-            packed = np.array(_integers(wire, content)) if wire == 0 else None
-            listed.append(_packed_integers(_bytes(content)) if packed is None else packed)
+            packed = np.array(_read_integers(wire, content)) if wire == 0 else None
+            listed.append(_unpack_integers(_check_bytes(content)) if packed is None else packed)
         elif number == 8:
-            name = _text(content)
+            name = _read_text(content)
         elif number == 9:
-            raw = _bytes(content)
+            raw = _check_bytes(content)
         elif number == 13:
-            entry = _entry(content)
+            entry = _read_entry(content)
             outside[entry[0]] = entry[1]
         elif number == 14:
             is_outside = content != 0
         elif number == 3:
-            raise _DamagedError(f"the tensor `{name:.60}` is stored in segments")
+            raise _DamagedError(
+                f"the tensor `{name:.60}` is stored in segments, which are not supported"
+            )
     if kind not in _TYPES:
         raise _DamagedError(f"the tensor `{name:.60}` has the unsupported type {kind}")
     if len(dims) > MOST_AXES:
-        raise _DamagedError(f"the tensor `{name:.60}` has {len(dims)} axes")
+        raise _DamagedError(f"the tensor `{name:.60}` has {len(dims)} axes, more than {MOST_AXES}")
     if any(n < 0 for n in dims):
         raise _DamagedError(f"the tensor `{name:.60}` has a negative size")
     if is_outside:
-        raw = _outside(name, outside, beside)
-    return name, _array(name, kind, dims, raw, np.concatenate([np.empty(0, "?"), *listed]))
+        raw = _read_external(name, outside, files)
+    return name, _build_array(name, kind, dims, raw, np.concatenate([np.empty(0, "?"), *listed]))
 
 
-def _array(
+def _build_array(
     name: str, kind: int, dims: list[int], raw: memoryview | None, listed: AnyArray
 ) -> AnyArray:
     size, stored = prod(dims), _TYPES[kind]
@@ -349,13 +360,15 @@ def _array(
     dtype = np.dtype("<u2" if is_short else stored)
     n = len(listed) if raw is None else len(raw) / dtype.itemsize
     if n != size:
-        raise _DamagedError(f"the tensor `{name:.60}` of shape {tuple(dims)} holds {n:g} numbers")
+        raise _DamagedError(
+            f"the tensor `{name:.60}` of shape {tuple(dims)} has data for {n:g} entries"
+        )
     if raw is not None:
         array = np.frombuffer(raw, dtype)
-    elif kind == 10 or is_short:  # Halves are listed by their bits.
+    elif kind == 10 or is_short:  # Half-precision numbers are listed as integers with their bits.
         array = listed.astype("<u2").view("<u2" if is_short else "<f2")
     elif listed.dtype.kind == "f" and dtype.kind != "f":
-        raise _DamagedError(f"the tensor `{name:.60}` lists numbers of another type")
+        raise _DamagedError(f"the tensor `{name:.60}` contains numbers of the wrong type")
     else:
         array = listed.astype(dtype)
     if is_short:
@@ -363,17 +376,20 @@ def _array(
     try:
         return array.reshape(dims)
     except (ValueError, OverflowError):
-        raise _DamagedError(f"the tensor `{name:.60}` has the shape {dims!s:.100}") from None
+        raise _DamagedError(
+            f"the tensor `{name:.60}` has the invalid shape {dims!s:.100}"
+        ) from None
 
 
-def _outside(name: str, entries: dict[str, str], beside: _Beside) -> memoryview:
-    """Read a part of a file beside the model."""
+def _read_external(name: str, entries: dict[str, str], files: _ExternalFiles) -> memoryview:
+    """Read a part of an external file in the folder of the model."""
     location = entries.get("location", "")
     if Path(location).name != location or location in ("", ".", ".."):
         raise _DamagedError(
-            f"the tensor `{name:.60}` is kept in {location!r:.60}, which is not beside the model"
+            f"the tensor `{name:.60}` is stored in {location!r:.60}, which is not a file in the "
+            "folder of the model"
         )
-    path = beside.folder / location
+    path = files.folder / location
     if path.is_symlink() or not path.is_file():
         raise _DamagedError(f"the file {location!r:.60} with the tensor `{name:.60}` is missing")
     total = path.stat().st_size
@@ -381,11 +397,11 @@ def _outside(name: str, entries: dict[str, str], beside: _Beside) -> memoryview:
         offset = int(entries.get("offset", "0"))
         length = int(entries.get("length", str(total - offset)))
     except ValueError:
-        raise _DamagedError(f"the tensor `{name:.60}` has no sound place in its file") from None
-    beside.n_read[location] = beside.n_read.get(location, 0) + max(length, 0)
+        raise _DamagedError(f"the tensor `{name:.60}` has an invalid offset or length") from None
+    files.n_read[location] = files.n_read.get(location, 0) + max(length, 0)
     if min(offset, length) < 0 or offset + length > total:
-        raise _DamagedError(f"the tensor `{name:.60}` lies beyond the end of {location!r:.60}")
-    if beside.n_read[location] > total:
+        raise _DamagedError(f"the tensor `{name:.60}` extends beyond the end of {location!r:.60}")
+    if files.n_read[location] > total:
         raise _DamagedError(f"the tensors in {location!r:.60} overlap")
     with path.open("rb") as file:
         file.seek(offset)

@@ -1,7 +1,7 @@
-"""Modules of torch as networks of any shape, through `torch.export`.
+"""A reader of torch modules as networks of any shape, through `torch.export`.
 
-The module is exported once for one input, which runs its program with stand-ins, and the operations
-that come out are read one by one. torch itself is handed in.
+The module is exported once for one input, which runs its code on placeholder tensors, and the
+exported operations are read one by one. The torch package is passed as an argument.
 """
 
 import operator
@@ -12,10 +12,13 @@ from typing import Any
 import numpy as np
 
 from hardmax.errors import DtypeError, HardmaxError
-from hardmax.models.formats.activations import refusal
-from hardmax.models.formats.graph_operations import Traced
-from hardmax.models.formats.torch.layers import evaluated_copy, tensor_array
-from hardmax.models.formats.torch.tensor_operations import apply_tensor_operation, traced_tensors
+from hardmax.models.formats.activations import explain_refusal
+from hardmax.models.formats.graph_operations import Tensor
+from hardmax.models.formats.torch.layers import copy_for_evaluation, to_float64_array
+from hardmax.models.formats.torch.tensor_operations import (
+    apply_tensor_operation,
+    find_traced_tensors,
+)
 from hardmax.models.graphs.building import GraphBuilder
 from hardmax.models.graphs.graph_networks import GraphNetwork
 
@@ -24,33 +27,33 @@ _EXACT = frozenset([
     "neg", "ones", "permute", "reshape", "select", "slice", "t", "transpose", "unsqueeze", "view",
     "zeros",
 ])  # fmt: skip
-"""Operations on constants that round nothing."""
+"""Operations on constants that do not round."""
 
 
-def torch_graph(
+def read_torch_graph(
     torch: Any,
     module: Any,
     input_shape: Sequence[int],
     output: str | None = None,
     notes: Sequence[str] = (),
 ) -> GraphNetwork:
-    """Read any module that `torch.export` can export, as it is evaluated.
+    """Read any module that `torch.export` can export, in evaluation mode.
 
     Args:
         torch: The torch package.
         module: The module.
-        input_shape: The shape of one input, without the batch.
-        output: The name of an operation to stop at; None for all of the module.
-        notes: What to put before the notes of the network.
+        input_shape: The shape of one input, without the batch axis.
+        output: The name of an operation to stop at; None for the whole module.
+        notes: Messages to put before the notes of the network.
 
     Raises:
-        DtypeError: If it cannot be exported, or does something that is not piecewise linear; the
-            message names the operation and where it stands.
+        DtypeError: If the module cannot be exported or has an operation that is not piecewise
+            linear; the message names the operation and its layer.
     """
     if not isinstance(module, torch.nn.Module):
         raise DtypeError(f"`module` must be a torch.nn.Module; got {type(module).__name__}.")
     shape = tuple(int(n) for n in input_shape)
-    program = _exported(torch, module, shape)
+    program = _export(torch, module, shape)
     tensors = {**program.state_dict, **program.constants}
     signature = program.graph_signature
     names = {
@@ -65,32 +68,32 @@ def torch_graph(
     for node in program.graph.nodes:
         if node.op == "placeholder":
             if node.name in names:
-                values[node.name] = _constant(tensors[names[node.name]])
+                values[node.name] = _to_constant(tensors[names[node.name]])
             else:
-                values[node.name] = Traced(build.input(shape)[np.newaxis])
+                values[node.name] = Tensor(build.input(shape)[np.newaxis])
             continue
         if node.op == "output":
             results = [values.get(getattr(a, "name", "")) for a in node.args[0]]
             if output is not None:
                 raise DtypeError(f"`output` must name an operation of the module; got {output!r}.")
-            if len(results) != 1 or not isinstance(results[0], Traced):
+            if len(results) != 1 or not isinstance(results[0], Tensor):
                 raise DtypeError("`module` must return one tensor that depends on its input.")
             reached = results[0]
             break
-        values[node.name] = _value(torch, build, node, values, shape)
+        values[node.name] = _evaluate_node(torch, build, node, values, shape)
         if node.name == output:
             reached = values[node.name]
             break
-    if not isinstance(reached, Traced):
+    if not isinstance(reached, Tensor):
         raise DtypeError(f"`output` must name a tensor that depends on the input; got {output!r}.")
-    if reached.left_off:
-        build.note(f"{reached.left_off} at the end is left off")
+    if reached.omitted:
+        build.note(f"the final {reached.omitted} is omitted")
     slots = reached.slots
     return build.finish(slots[0] if slots.ndim > 1 and slots.shape[0] == 1 else slots)
 
 
-def _exported(torch: Any, module: Any, shape: tuple[int, ...]) -> Any:
-    evaluated = evaluated_copy(torch, module)
+def _export(torch: Any, module: Any, shape: tuple[int, ...]) -> Any:
+    evaluated = copy_for_evaluation(torch, module)
     tensors = [*evaluated.parameters(), *evaluated.buffers()]
     kind = next((t.dtype for t in tensors if t.is_floating_point()), torch.float32)
     example = torch.zeros((1, *shape), dtype=kind)
@@ -98,21 +101,21 @@ def _exported(torch: Any, module: Any, shape: tuple[int, ...]) -> Any:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             return torch.export.export(evaluated, (example,)).run_decompositions({})
-    except Exception as error:  # Whatever the caller's own program raises on a stand-in.
+    except Exception as error:  # The caller's code may raise any type on a placeholder tensor.
         first = str(error).strip().splitlines()
         raise DtypeError(
-            f"`module` must be one that torch.export can follow for an input of shape {shape}: "
-            f"{type(error).__name__}: {first[0] if first else '':.200}"
+            f"`module` must be a module that torch.export can trace; tracing an input of shape "
+            f"{shape} failed: {type(error).__name__}: {first[0] if first else '':.200}"
         ) from error
 
 
-def _constant(tensor: Any) -> Any:
+def _to_constant(tensor: Any) -> Any:
     if tensor.is_floating_point():
-        return tensor_array(tensor)
+        return to_float64_array(tensor)
     return tensor.detach().cpu().numpy()
 
 
-def _value(
+def _evaluate_node(
     torch: Any,
     build: GraphBuilder,
     node: Any,
@@ -135,8 +138,8 @@ def _value(
     if word.startswith("_assert"):
         return None
     try:
-        if not traced_tensors([*arguments, *named.values()]):
-            folded = _folded(torch, node, arguments, named)
+        if not find_traced_tensors([*arguments, *named.values()]):
+            folded = _fold(torch, node, arguments, named)
             if word not in _EXACT and isinstance(folded, np.ndarray) and folded.dtype.kind == "f":
                 build.note(f"{node.name}: computed from weights, rounded to float64")
             return folded
@@ -145,25 +148,25 @@ def _value(
         HardmaxError, TypeError, ValueError, IndexError, AttributeError, RuntimeError
     ) as error:  # fmt: skip
         reason = str(error).rstrip(".")
-    place, kind = _layer(node)
-    if because := refusal(kind):  # torch writes some activations out, with comparisons.
+    place, kind = _find_layer(node)
+    if because := explain_refusal(kind):  # torch decomposes some activations into comparisons.
         reason = f"it {because}"
     at = f"`{word}` at `{node.name}`{f' (layer {place}, {kind})' if place else ''}"
     before = next((a.name for a in node.all_input_nodes if _is_computed(a, values)), "")
     instead = ""
     if before:
         line = f"hm.from_torch(module, input_shape={shape}, output={before!r})"
-        instead = f" To read what comes before it, write {line}."
+        instead = f" To read the part before it, write {line}."
     raise DtypeError(f"`module`: the operation {at}: {reason}.{instead}")
 
 
 def _is_computed(node: Any, values: dict[str, Any]) -> bool:
-    """Whether a node is a tensor that depends on the input, and not the input itself."""
-    return node.op != "placeholder" and isinstance(values[node.name], Traced)
+    """Whether a node is a tensor that depends on the input, other than the input itself."""
+    return node.op != "placeholder" and isinstance(values[node.name], Tensor)
 
 
-def _layer(node: Any) -> tuple[str, str]:
-    """The place and the type of the innermost module an operation was called in."""
+def _find_layer(node: Any) -> tuple[str, str]:
+    """Return the path and the type of the innermost module that called an operation."""
     stack = node.meta.get("nn_module_stack") or {}
     places = [(str(name), kind) for name, kind in stack.values() if name]
     if not places:
@@ -173,8 +176,8 @@ def _layer(node: Any) -> tuple[str, str]:
     return name.removeprefix("L__self___"), word.rpartition(".")[2]
 
 
-def _folded(torch: Any, node: Any, arguments: list[Any], named: dict[str, Any]) -> Any:
-    """An operation on constants, done by torch itself."""
+def _fold(torch: Any, node: Any, arguments: list[Any], named: dict[str, Any]) -> Any:
+    """Apply an operation to constants with torch itself."""
 
     def tensor(value: Any) -> Any:
         if isinstance(value, np.ndarray):
@@ -182,4 +185,4 @@ def _folded(torch: Any, node: Any, arguments: list[Any], named: dict[str, Any]) 
         return [tensor(item) for item in value] if isinstance(value, list) else value
 
     result = node.target(*map(tensor, arguments), **{k: tensor(v) for k, v in named.items()})
-    return _constant(result) if isinstance(result, torch.Tensor) else result
+    return _to_constant(result) if isinstance(result, torch.Tensor) else result

@@ -1,9 +1,9 @@
-"""The shape of one input of a module, where the module determines it.
+"""Inference of the shape of one input of a module, if the module determines it.
 
-A module says how many numbers its first Linear layer takes, or how many channels its first
-convolution; the sides of an image follow only where a later layer fits one size alone. Candidates
-are tried on tensors without numbers (the device `meta`), with the module's own `forward`: a shape
-counts as determined if it is the only one that fits, and nothing is guessed.
+A module fixes the number of inputs of its first Linear layer, or the number of channels of its
+first convolution. The size of an image is only determined if a later layer fits exactly one size.
+Candidates are passed to the module's own `forward` as tensors without data (on the device `meta`).
+A shape counts as determined if it is the only one that fits; shapes are never guessed.
 """
 
 import contextlib
@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from hardmax.models.formats.torch.layers import evaluated_copy
+from hardmax.models.formats.torch.layers import copy_for_evaluation
 
 Fits = Callable[[tuple[int, ...]], bool]
 _MOST_VECTORS = 256
@@ -24,12 +24,12 @@ _USUAL_SIDES = {1: (128, 64, 32), 2: (32, 28, 224, 64), 3: (16, 32, 64)}
 
 @dataclass(frozen=True)
 class InputShape:
-    """What is known of the shape of one input.
+    """The result of the inference of an input shape.
 
     Attributes:
-        shape: The shape, if it is determined; None if not.
-        example: A shape that fits or might fit, for messages; None if unknown.
-        reason: Why it is not determined, or how it was found.
+        shape: The shape, or None if it is not determined.
+        example: A shape that fits or might fit, for messages; None if no such shape is known.
+        reason: The reason why the shape is determined or not determined.
     """
 
     shape: tuple[int, ...] | None
@@ -37,68 +37,70 @@ class InputShape:
     reason: str
 
 
-def module_input_shape(torch: Any, module: Any) -> InputShape:
-    """Find the shape of one input of a module, without the batch.
+def find_input_shape(torch: Any, module: Any) -> InputShape:
+    """Find the shape of one input of a module, without the batch axis.
 
     Args:
         torch: The torch package.
-        module: A `torch.nn.Module`; it is copied and run on tensors without numbers.
+        module: A `torch.nn.Module`; a copy of it is run on tensors without data.
     """
-    convolutions = [m for m in module.modules() if _n_axes(torch, m)]
+    convolutions = [m for m in module.modules() if _count_axes(torch, m)]
     linear = [m.in_features for m in module.modules() if isinstance(m, torch.nn.Linear)]
     sizes = [n for p in module.parameters() for n in p.shape]
-    kinds = [(_n_axes(torch, m), int(m.in_channels)) for m in convolutions]
-    return solved_shape(_fits_on_meta(torch, module), kinds, linear, sizes)
+    kinds = [(_count_axes(torch, m), int(m.in_channels)) for m in convolutions]
+    return solve_shape(_make_meta_check(torch, module), kinds, linear, sizes)
 
 
-def solved_shape(
+def solve_shape(
     fits: Fits,
     convolutions: Iterable[tuple[int, int]],
     linear: Iterable[int],
     sizes: Iterable[int] = (),
 ) -> InputShape:
-    """Find the one shape that fits.
+    """Find the only shape that fits.
 
     Args:
-        fits: Whether a shape fits.
-        convolutions: How many axes each convolution moves along, and its input channels.
-        linear: How many numbers each Linear layer takes.
-        sizes: Other sizes to be tried as the length of a vector, if none of `linear` fits.
+        fits: A function that tests whether a shape fits.
+        convolutions: The number of spatial axes and of input channels of each convolution.
+        linear: The number of inputs of each Linear layer.
+        sizes: Other vector lengths to try if none of `linear` fits.
 
     Examples:
-        >>> solved_shape(lambda shape: shape == (4,), [], [4, 8]).shape
+        >>> solve_shape(lambda shape: shape == (4,), [], [4, 8]).shape
         (4,)
-        >>> found = solved_shape(lambda shape: shape[0] == 1 and shape[1] // 4 == 7, [(2, 1)], [])
+        >>> found = solve_shape(lambda shape: shape[0] == 1 and shape[1] // 4 == 7, [(2, 1)], [])
         >>> found.shape, found.example, found.reason
         (None, (1, 28, 28), 'square images with 28, 29, 30 or 31 pixels a side fit')
     """
     convolutions = list(dict.fromkeys(convolutions))
     for n_axes, channels in convolutions:
-        found = fitting_sides(fits, n_axes, channels, MOST_SIDES[n_axes])
+        found = find_sides(fits, n_axes, channels, MOST_SIDES[n_axes])
         if found:
             return describe_sides(n_axes, channels, found)
     for candidates in (linear, sizes):
         vectors = list(dict.fromkeys(int(n) for n in candidates))[:_MOST_VECTORS]
-        # What also takes one number more does not determine how many it takes.
+        # A module that also accepts n + 1 numbers does not determine the length of its input.
         found = [n for n in vectors if n > 0 and fits((n,)) and not fits((n + 1,))]
         if len(found) == 1:
             return InputShape((found[0],), (found[0],), "the only vector that fits")
         if found:
-            fitting = _listed(sorted(found))
+            fitting = _join_numbers(sorted(found))
             return InputShape(None, (found[0],), f"vectors of {fitting} numbers fit")
     if convolutions:
         n_axes, channels = convolutions[0]
-        return InputShape(None, None, f"no input of shape {_spelled(n_axes, channels)} was found")
+        return InputShape(
+            None, None, f"no input of shape {_format_shape(n_axes, channels)} was found"
+        )
     return InputShape(None, None, "no layer determines it")
 
 
 def describe_sides(n_axes: int, channels: int, sides: list[int]) -> InputShape:
-    """Return what is known of the shape of an image, given the sides that fit.
+    """Return the result for images, given the sides that fit.
 
     Args:
-        n_axes: The number of axes along which the convolution moves.
+        n_axes: The number of spatial axes of the image.
         channels: The number of channels of the image.
-        sides: The sides that fit, at least one; of many, some.
+        sides: At least one side that fits; if many fit, some of them.
     """
     if len(sides) == 1:
         shape = (channels, *sides * n_axes)
@@ -108,7 +110,7 @@ def describe_sides(n_axes: int, channels: int, sides: list[int]) -> InputShape:
     if n_axes == 2 and channels == 1 and 28 in sides:
         usual = [28]
     example = (channels, *(usual or sides)[:1] * n_axes)
-    some = _listed(sides)
+    some = _join_numbers(sides)
     each = {1: f"signals of length {some}", 2: f"square images with {some} pixels a side"}
     fitting = each.get(n_axes, f"cubes with {some} voxels a side")
     if len(sides) >= _ENOUGH:
@@ -116,19 +118,19 @@ def describe_sides(n_axes: int, channels: int, sides: list[int]) -> InputShape:
     return InputShape(None, example, f"{fitting} fit")
 
 
-def fitting_sides(fits: Fits, n_axes: int, channels: int, most: int) -> list[int]:
-    """Return the sides that fit, up to `most`; of many, only the first and the usual ones."""
+def find_sides(fits: Fits, n_axes: int, channels: int, most: int) -> list[int]:
+    """Return the sides up to `most` that fit; if there are many, the first and some usual ones."""
     found: list[int] = []
     for side in range(1, most + 1):
         if fits((channels, *[side] * n_axes)):
             found.append(side)
             if len(found) == _ENOUGH:
-                return found + usual_sides(fits, n_axes, channels, side + 1)
+                return found + find_usual_sides(fits, n_axes, channels, side + 1)
     return found
 
 
-def adjacent_sides(fits: Fits, n_axes: int, channels: int, least: int) -> list[int]:
-    """Return consecutive sides that fit, from `least` on; of many, only the first and the usual."""
+def find_adjacent_sides(fits: Fits, n_axes: int, channels: int, least: int) -> list[int]:
+    """Return the consecutive sides from `least` on that fit; if there are many, only some."""
     found: list[int] = []
     while least + len(found) <= MOST_SIDES[n_axes]:
         side = least + len(found)
@@ -136,21 +138,21 @@ def adjacent_sides(fits: Fits, n_axes: int, channels: int, least: int) -> list[i
             break
         found.append(side)
         if len(found) == _ENOUGH:
-            return found + usual_sides(fits, n_axes, channels, side + 1)
+            return found + find_usual_sides(fits, n_axes, channels, side + 1)
     return found
 
 
-def usual_sides(fits: Fits, n_axes: int, channels: int, least: int) -> list[int]:
-    """Return the usual sides of images that fit and are no less than `least`."""
+def find_usual_sides(fits: Fits, n_axes: int, channels: int, least: int) -> list[int]:
+    """Return the usual sides of images that fit and are at least `least`."""
     usual = [side for side in _USUAL_SIDES[n_axes] if least <= side <= MOST_SIDES[n_axes]]
     return [side for side in usual if fits((channels, *[side] * n_axes))]
 
 
-def _fits_on_meta(torch: Any, module: Any) -> Fits:
-    """Run a copy of the module on tensors that have shapes and no numbers."""
+def _make_meta_check(torch: Any, module: Any) -> Fits:
+    """Return a test that runs a copy of the module on tensors without data."""
     try:
-        bare = evaluated_copy(torch, module).to("meta")
-    except Exception:  # Whatever a module of the caller's does when it is copied or moved.
+        bare = copy_for_evaluation(torch, module).to("meta")
+    except Exception:  # A module of the caller may raise any type when it is copied or moved.
         return lambda shape: False
     for part in bare.modules():
         for name, value in list(vars(part).items()):
@@ -168,26 +170,26 @@ def _fits_on_meta(torch: Any, module: Any) -> Fits:
             warnings.simplefilter("ignore")
             try:
                 result = bare(torch.empty((1, *shape), dtype=dtype))
-            except Exception:  # What does not fit raises anything.
+            except Exception:  # A shape that does not fit may raise any type.
                 return False
-        # A `view(-1, n)` of too large an image makes several inputs of it.
+        # A `view(-1, n)` of an image that is too large turns it into several inputs.
         return isinstance(result, torch.Tensor) and tuple(result.shape[:1]) == (1,)
 
     return fits
 
 
-def _n_axes(torch: Any, module: Any) -> int:
-    """How many axes a convolution moves along; 0 for other modules."""
+def _count_axes(torch: Any, module: Any) -> int:
+    """Return the number of spatial axes of a convolution; 0 for other modules."""
     nn = torch.nn
     kinds: dict[Any, int] = {nn.Conv1d: 1, nn.Conv2d: 2, nn.Conv3d: 3}
     return next((n for kind, n in kinds.items() if isinstance(module, kind)), 0)
 
 
-def _spelled(n_axes: int, channels: int) -> str:
+def _format_shape(n_axes: int, channels: int) -> str:
     return f"({channels}, {', '.join(['side'] * n_axes)})"
 
 
-def _listed(numbers: Sequence[int]) -> str:
-    """Numbers in a sentence."""
+def _join_numbers(numbers: Sequence[int]) -> str:
+    """Join numbers for use in a sentence."""
     texts = [str(n) for n in numbers]
     return " or ".join([", ".join(texts[:-1]), texts[-1]]) if len(texts) > 1 else texts[0]

@@ -15,20 +15,20 @@ from hardmax._ground.arguments import Sizes
 from hardmax._ground.extras import load_extra
 from hardmax.errors import ArgumentError, DtypeError, HardmaxError
 from hardmax.models.evaluation import read_temperatures
-from hardmax.models.formats.layered_networks import network_of
+from hardmax.models.formats.layered_networks import build_network
 from hardmax.models.formats.state_dicts import read_state_dict
-from hardmax.models.formats.torch.graphs import torch_graph
-from hardmax.models.formats.torch.input_shapes import module_input_shape
+from hardmax.models.formats.torch.graphs import read_torch_graph
+from hardmax.models.formats.torch.input_shapes import find_input_shape
 from hardmax.models.formats.torch.layers import (
-    affine_map,
-    evaluated_copy,
-    flat_modules,
-    module_steps,
-    runs_as_torch,
-    tensor_array,
+    copy_for_evaluation,
+    is_plain_torch,
+    iter_layers,
+    read_linear,
+    read_module_steps,
+    to_float64_array,
 )
-from hardmax.models.formats.torch.network_files import load_torch_file, script_network
-from hardmax.models.formats.torch.transformers import linear_module, soft_transformer
+from hardmax.models.formats.torch.network_files import load_torch_file, read_script_network
+from hardmax.models.formats.torch.transformers import build_linear, build_soft_transformer
 from hardmax.models.graphs.graph_networks import GraphNetwork
 from hardmax.models.heads import AttentionHead
 from hardmax.models.model_arguments import read_model
@@ -98,32 +98,32 @@ def from_torch(
         _refuse_beside_path(memory=memory, output=output, state=state)
         return load_torch_file(module, input_shape=input_shape)
     torch = load_torch()
-    module = _unwrapped(module)
+    module = _unwrap(module)
     _refuse_unreadable(torch, module)
     _refuse_without_weights(torch, module)
     if state is not None:
-        module = _with_state(torch, module, state)
+        module = _load_state(torch, module, state)
     if memory is not None:
         if input_shape is not None or output is not None:
             raise ArgumentError("`memory` must be None with `input_shape` or `output`.")
-        return _transformer(torch, module, memory, attention_residual, ffn_residual)
+        return _read_transformer(torch, module, memory, attention_residual, ffn_residual)
     if isinstance(module, torch.jit.ScriptModule):
         if output is not None:
             raise ArgumentError("`output` must be None for a scripted module.")
         content = io.BytesIO(module.save_to_buffer())
-        return script_network(content, input_shape, _LINE, max_bytes=_NO_LIMIT)
+        return read_script_network(content, input_shape, _LINE, max_bytes=_NO_LIMIT)
     if input_shape is not None:
-        return torch_graph(torch, module, input_shape, output)
+        return read_torch_graph(torch, module, input_shape, output)
     if output is not None:
-        return _graph_of_found_shape(torch, module, output, None)
+        return _read_graph_with_found_shape(torch, module, output, None)
     _refuse_attention(torch, module)
     try:
-        return _layers(torch, module)
+        return _read_layers(torch, module)
     except HardmaxError as error:
         if not isinstance(module, torch.nn.Module):
             raise
         reason = error
-    return _graph_of_found_shape(torch, module, None, reason)
+    return _read_graph_with_found_shape(torch, module, None, reason)
 
 
 _NO_LIMIT = 1 << 62
@@ -131,40 +131,41 @@ _NO_LIMIT = 1 << 62
 _LINE = "hm.from_torch(module, input_shape={shape})"
 
 
-def _layers(torch: Any, module: Any) -> ReluNetwork | MaxoutNetwork:
+def _read_layers(torch: Any, module: Any) -> ReluNetwork | MaxoutNetwork:
     """Read a sequence of layers."""
     steps = [
         step
-        for place, part in flat_modules(torch, module)
-        if not isinstance(part, _silent(torch))
-        for step in module_steps(torch, part, place)
+        for place, part in iter_layers(torch, module)
+        if not isinstance(part, _inactive_types(torch))
+        for step in read_module_steps(torch, part, place)
     ]
     try:
-        return network_of(steps)
+        return build_network(steps)
     except HardmaxError as error:
         raise type(error)(f"`module`: {error}") from None
 
 
-def _graph_of_found_shape(
+def _read_graph_with_found_shape(
     torch: Any, module: Any, output: str | None, reason: HardmaxError | None
 ) -> GraphNetwork:
     """Read a module as a network of any shape, if it determines its input shape."""
     if not isinstance(module, torch.nn.Module):
-        raise DtypeError("`module` must be a torch.nn module beside `output`; got a list.")
-    found = module_input_shape(torch, module)
+        raise DtypeError("`module` must be a torch.nn module if `output` is given; got a list.")
+    found = find_input_shape(torch, module)
     if found.shape is not None:
         notes = [f"input shape {found.shape}: {found.reason}"] if len(found.shape) > 1 else []
-        return torch_graph(torch, module, found.shape, output, notes)
+        return read_torch_graph(torch, module, found.shape, output, notes)
     if found.example is None and reason is not None and not _has_convolution(torch, module):
         raise reason
     shape: Any = found.example or "(...)"
     if found.example is not None:
-        torch_graph(torch, module, found.example, output)  # What it refuses needs another remedy.
+        # If the module is not supported, raise that error instead of asking for a shape.
+        read_torch_graph(torch, module, found.example, output)
     rest = "" if output is None else f", output={output!r}"
     line = f"hm.from_torch(module, input_shape={shape}{rest})"
     raise ArgumentError(
-        f"`input_shape` must be given for this {type(module).__name__}, which does not determine "
-        f"it ({found.reason}); write {line}"
+        f"`input_shape` is required for this {type(module).__name__}, which does not determine it "
+        f"({found.reason}); write {line}"
     )
 
 
@@ -173,7 +174,7 @@ def _has_convolution(torch: Any, module: Any) -> bool:
     return any(isinstance(part, kinds) for part in module.modules())
 
 
-def _transformer(
+def _read_transformer(
     torch: Any,
     module: Any,
     memory: ArrayLike,
@@ -181,22 +182,20 @@ def _transformer(
     ffn_residual: bool,
 ) -> HardTransformer:
     """Read attentions over fixed tokens, each with its feed-forward part."""
-    parts = [part for _, part in flat_modules(torch, module)]
-    parts = [part for part in parts if not isinstance(part, _silent(torch))]
+    parts = [part for _, part in iter_layers(torch, module)]
+    parts = [part for part in parts if not isinstance(part, _inactive_types(torch))]
     if not any(isinstance(part, torch.nn.MultiheadAttention) for part in parts):
-        raise ArgumentError(
-            "`memory` must be None for a module without MultiheadAttention; got one."
-        )
+        raise ArgumentError("`memory` must be None for a module without MultiheadAttention.")
     tokens = Sizes().floats("memory", memory, ("n_tokens", "d"))
     blocks = []
-    for attention, rest in _blocks(torch, parts):
-        if not runs_as_torch(attention):
+    for attention, rest in _split_blocks(torch, parts):
+        if not is_plain_torch(attention):
             raise DtypeError(
-                "`module` must have a MultiheadAttention that runs torch's own program; got "
+                "`module` must have a MultiheadAttention with torch's own `forward`; got "
                 f"{type(attention).__name__}."
             )
-        ffn = _feed_forward(torch, rest) if rest else None
-        heads = _heads(attention, tokens)
+        ffn = _read_feed_forward(torch, rest) if rest else None
+        heads = _read_heads(attention, tokens)
         blocks.append(Block(heads, ffn, attention_residual, ffn_residual))
     return HardTransformer(tuple(blocks))
 
@@ -235,7 +234,7 @@ def to_torch(
             taus = [*read_temperatures(tau, len(model.blocks), "block")]
             if 0.0 in taus:
                 raise ArgumentError("`tau` must be above 0 for a torch module; got 0.0.")
-        return soft_transformer(load_torch(), model, taus)
+        return build_soft_transformer(load_torch(), model, taus)
     if not isinstance(model, ReluNetwork):
         raise DtypeError(
             f"`model` must be a ReluNetwork or a HardTransformer; got {type(model).__name__}."
@@ -245,7 +244,7 @@ def to_torch(
     torch = load_torch()
     layers: list[Any] = []
     for weight, bias in zip(model.weights, model.biases or (), strict=True):
-        layers += [linear_module(torch, weight, bias), torch.nn.ReLU()]
+        layers += [build_linear(torch, weight, bias), torch.nn.ReLU()]
     return torch.nn.Sequential(*layers[:-1])
 
 
@@ -259,13 +258,13 @@ def load_torch() -> Any:
 
 
 def _refuse_beside_path(**given: Any) -> None:
-    """Refuse what a file does not take."""
+    """Raise if an argument is given that does not apply to a file."""
     for name, value in given.items():
         if value is not None:
-            raise ArgumentError(f"`{name}` must be None for a path; got one.")
+            raise ArgumentError(f"`{name}` must be None if `module` is a path.")
 
 
-def _unwrapped(module: Any) -> Any:
+def _unwrap(module: Any) -> Any:
     """Return the module inside wrappers such as `torch.compile` and `DataParallel`."""
     wrappers = {"OptimizedModule": "_orig_mod", "DataParallel": "module"}
     wrappers |= dict.fromkeys(("DistributedDataParallel", "AveragedModel"), "module")
@@ -275,7 +274,7 @@ def _unwrapped(module: Any) -> Any:
 
 
 def _refuse_unreadable(torch: Any, module: Any) -> None:
-    """Refuse what has another way in, or none, with the line to write."""
+    """Raise for objects that are not modules; the message contains the line to write."""
     if isinstance(module, Mapping):
         raise DtypeError(
             "`module` must be a torch.nn module; got a state dict, which does not contain the "
@@ -301,14 +300,14 @@ def _refuse_unreadable(torch: Any, module: Any) -> None:
 
 
 def _refuse_without_weights(torch: Any, module: Any) -> None:
-    """Refuse modules whose weights are missing, or are not the numbers that they compute with."""
+    """Raise for modules whose weights are missing, or differ from the numbers used to compute."""
     if not isinstance(module, torch.nn.Module):
         return
     for place, part in module.named_modules():
         at = f"`module`: {f'`{place}`, ' if place else ''}{type(part).__name__}"
         if ".quantized" in type(part).__module__ or ".qat" in type(part).__module__:
             raise DtypeError(
-                f"{at} is quantised: it rounds its input to integers, so it is discontinuous. Read "
+                f"{at} is quantised: it rounds its input to integers, so it is discontinuous. Use "
                 "the module from before the quantisation."
             )
         lazy = torch.nn.parameter.UninitializedParameter
@@ -322,14 +321,14 @@ def _refuse_without_weights(torch: Any, module: Any) -> None:
 
 
 def _refuse_attention(torch: Any, module: Any) -> None:
-    """Refuse attentions without a memory, with the line to write."""
+    """Raise for attention layers without a memory; the message contains the line to write."""
     nn = torch.nn
-    layers = [part for _, part in flat_modules(torch, module)]
+    layers = [part for _, part in iter_layers(torch, module)]
     direct = [part for part in layers if isinstance(part, nn.MultiheadAttention)]
     if direct:
         raise ArgumentError(
-            "`memory` must be given for a MultiheadAttention; write hm.from_torch(module, "
-            f"memory=tokens) with the tokens it looks at, shape (n_tokens, {direct[0].kdim})."
+            "`memory` is required for a MultiheadAttention; write hm.from_torch(module, "
+            f"memory=tokens) with the tokens it attends to, shape (n_tokens, {direct[0].kdim})."
         )
     if not isinstance(module, nn.Module):
         return
@@ -339,8 +338,8 @@ def _refuse_attention(torch: Any, module: Any) -> None:
         at = f"`module`: {f'`{place}`, ' if place else ''}{type(part).__name__}"
         if isinstance(part, nn.MultiheadAttention):
             step = (
-                "hm.from_torch([attention, feed_forward], memory=tokens) reads one that looks at "
-                "given tokens"
+                "For attention over given tokens, use hm.from_torch([attention, feed_forward], "
+                "memory=tokens)"
             )
         else:
             stack = "module" if place else "torch.nn.TransformerEncoder(module, 1)"
@@ -353,16 +352,16 @@ def _refuse_attention(torch: Any, module: Any) -> None:
         )
 
 
-def _with_state(torch: Any, module: Any, state: Any) -> Any:
+def _load_state(torch: Any, module: Any, state: Any) -> Any:
     """Return a copy of a module with other weights."""
     if not isinstance(module, torch.nn.Module) or isinstance(module, torch.jit.ScriptModule):
         raise DtypeError(
             f"`module` must be a torch.nn.Module if `state` is given; got {type(module).__name__}."
         )
     tensors = read_state_dict(state) if isinstance(state, str | os.PathLike) else state
-    copied = evaluated_copy(torch, module)
+    copied = copy_for_evaluation(torch, module)
     try:
-        # A copy, as tensors of files are read-only.
+        # Copy the tensors, because those from files are read-only.
         arrays = {k: np.array(v) if isinstance(v, np.ndarray) else v for k, v in tensors.items()}
         copied.load_state_dict({k: torch.as_tensor(v) for k, v in arrays.items()})
     except (AttributeError, RuntimeError, TypeError, ValueError) as error:
@@ -370,12 +369,12 @@ def _with_state(torch: Any, module: Any, state: Any) -> Any:
     return copied
 
 
-def _silent(torch: Any) -> tuple[Any, ...]:
+def _inactive_types(torch: Any) -> tuple[Any, ...]:
     """Return the types of layers that do nothing in evaluation mode."""
     return (torch.nn.Identity, torch.nn.Dropout)
 
 
-def _blocks(torch: Any, parts: list[Any]) -> Iterator[tuple[Any, list[Any]]]:
+def _split_blocks(torch: Any, parts: list[Any]) -> Iterator[tuple[Any, list[Any]]]:
     """Split the layers into attentions, each with the layers after it."""
     starts = [i for i, p in enumerate(parts) if isinstance(p, torch.nn.MultiheadAttention)]
     if starts[0] != 0:
@@ -386,43 +385,43 @@ def _blocks(torch: Any, parts: list[Any]) -> Iterator[tuple[Any, list[Any]]]:
         yield parts[start], parts[start + 1 : end]
 
 
-def _feed_forward(torch: Any, parts: list[Any]) -> FeedForward:
+def _read_feed_forward(torch: Any, parts: list[Any]) -> FeedForward:
     kinds = [torch.nn.Linear, torch.nn.ReLU, torch.nn.Linear]
     fitting = len(parts) == 3 and all(map(isinstance, parts, kinds))
-    if not fitting or not all(map(runs_as_torch, parts)):
+    if not fitting or not all(map(is_plain_torch, parts)):
         raise ArgumentError(
             "`module` must have Linear, ReLU, Linear or nothing after a MultiheadAttention; got "
             f"{', '.join(type(part).__name__ for part in parts)}."
         )
-    first, last = affine_map(parts[0]), affine_map(parts[2])
+    first, last = read_linear(parts[0]), read_linear(parts[2])
     return FeedForward(first.weight, first.bias, last.weight, last.bias)
 
 
-def _heads(attention: Any, tokens: FloatArray) -> list[AttentionHead]:
+def _read_heads(attention: Any, tokens: FloatArray) -> list[AttentionHead]:
     """Read the heads of a MultiheadAttention over fixed tokens."""
     d, n_heads = int(attention.embed_dim), int(attention.num_heads)
     sizes = {"keys": attention.kdim, "values": attention.vdim}
     for name, size in sizes.items():
         if tokens.shape[1] != size:
             raise ArgumentError(
-                f"`memory` must have shape (n_tokens, {size}), as the {name} of the "
-                f"MultiheadAttention take; got {tokens.shape}."
+                f"`memory` must have shape (n_tokens, {size}), as required by the {name} of the "
+                f"MultiheadAttention; got {tokens.shape}."
             )
     if attention.in_proj_weight is not None:
-        projections = np.split(tensor_array(attention.in_proj_weight), 3)
+        projections = np.split(to_float64_array(attention.in_proj_weight), 3)
     else:
         names = ("q_proj_weight", "k_proj_weight", "v_proj_weight")
-        projections = [tensor_array(getattr(attention, name)) for name in names]
+        projections = [to_float64_array(getattr(attention, name)) for name in names]
     biases = np.zeros((3, d))
     if attention.in_proj_bias is not None:
-        biases = tensor_array(attention.in_proj_bias).reshape(3, d)
+        biases = to_float64_array(attention.in_proj_bias).reshape(3, d)
     keys, values = (tokens @ projections[i].T + biases[i] for i in (1, 2))
     if attention.bias_k is not None:
-        keys = np.vstack([keys, tensor_array(attention.bias_k).reshape(1, d)])
-        values = np.vstack([values, tensor_array(attention.bias_v).reshape(1, d)])
+        keys = np.vstack([keys, to_float64_array(attention.bias_k).reshape(1, d)])
+        values = np.vstack([values, to_float64_array(attention.bias_v).reshape(1, d)])
     if attention.add_zero_attn:
         keys, values = (np.vstack([array, np.zeros((1, d))]) for array in (keys, values))
-    output = affine_map(attention.out_proj)
+    output = read_linear(attention.out_proj)
     width = d // n_heads
     heads = []
     for h in range(n_heads):

@@ -1,7 +1,7 @@
-"""Networks from files that torch wrote: scripted modules, and state dicts. Nothing is run.
+"""A reader of networks in torch files (scripted modules and state dicts) that executes no code.
 
-A scripted or traced module says what it computes. A state dict does not: the activations between
-its layers must be stated, and layers that are not Linear need the module they belong to.
+A scripted or traced module describes its computation. A state dict does not: the activations
+between its layers must be passed, and layers other than Linear require the module itself.
 """
 
 import io
@@ -14,17 +14,17 @@ import numpy as np
 
 from hardmax._ground.size_limits import SizeLimit
 from hardmax.errors import ArgumentError, HardmaxError, RecordFormatError, SizeLimitError
-from hardmax.models.formats.layered_networks import network_of
-from hardmax.models.formats.state_dicts import read_state_dict, state_dict_network
+from hardmax.models.formats.layered_networks import build_network
+from hardmax.models.formats.state_dicts import build_state_dict_network, read_state_dict
 from hardmax.models.formats.torch.files import is_torch_file
 from hardmax.models.formats.torch.input_shapes import (
     MOST_SIDES,
     InputShape,
-    adjacent_sides,
     describe_sides,
-    fitting_sides,
-    solved_shape,
-    usual_sides,
+    find_adjacent_sides,
+    find_sides,
+    find_usual_sides,
+    solve_shape,
 )
 from hardmax.models.formats.torch.script_files import (
     ScriptArchive,
@@ -32,7 +32,7 @@ from hardmax.models.formats.torch.script_files import (
     is_script_archive,
     read_script_archive,
 )
-from hardmax.models.formats.torch.script_programs import script_graph, script_steps
+from hardmax.models.formats.torch.script_programs import read_script_graph, read_script_steps
 from hardmax.models.graphs.building import GraphBuilder, Signal
 from hardmax.models.graphs.graph_networks import GraphNetwork
 from hardmax.models.networks import MaxoutNetwork, ReluNetwork
@@ -51,79 +51,83 @@ def load_torch_file(
     last_activation: Any = None,
     max_bytes: int | None = None,
 ) -> ReluNetwork | MaxoutNetwork | GraphNetwork:
-    """Read a scripted or traced module, or a state dict with stated activations.
+    """Read a scripted or traced module, or a state dict with given activations.
 
     Args:
         path: A file of `torch.jit.save` or `torch.save`, or a state dict as safetensors.
-        input_shape: For a scripted module: the shape of one input without the batch, where it does
-            not determine it.
-        activations: For a state dict: what stands between its layers.
-        last_activation: For a state dict: what stands after the last layer.
-        max_bytes: The most memory that reading may take.
+        input_shape: For a scripted module that does not determine it: the shape of one input
+            without the batch axis.
+        activations: For a state dict: the activations between its layers.
+        last_activation: For a state dict: the activation after the last layer.
+        max_bytes: The maximum memory for reading.
 
     Raises:
-        RecordFormatError: If the file is damaged, or cannot be read; the message says what to do.
-        ArgumentError: If `input_shape` or `activations` are missing, or do not belong to the file.
+        RecordFormatError: If the file is damaged or not supported; the message suggests a remedy.
+        ArgumentError: If `input_shape` or `activations` are missing, or do not apply to the file.
     """
     stated = activations is not None or last_activation is not None
     file = os.fspath(path)
     if is_script_archive(path):
         if stated:
             raise ArgumentError(
-                f"`activations` must be None for a scripted module, as {file} is; it says which it "
-                "has."
+                f"`activations` must be None: {file} is a scripted module, which contains its "
+                "activations."
             )
         line = f"hm.load_model({file!r}, input_shape={{shape}})"
         try:
-            return script_network(path, input_shape, line, max_bytes)
+            return read_script_network(path, input_shape, line, max_bytes)
         except RecordFormatError as error:
-            raise RecordFormatError(f"`path` must hold a network; in {file}: {error}") from None
+            raise RecordFormatError(
+                f"`path` must contain a network; reading {file} failed: {error}"
+            ) from None
     if not is_torch_file(path) and (file.lower().endswith(".onnx") or read_tensors(path)[0]):
         raise RecordFormatError(
-            f"`path` must be a file of torch; {file} is none. hm.load_model({file!r}) reads it."
+            f"`path` must be a torch file; {file} is not. Use hm.load_model({file!r}) to read it."
         )
     tensors = read_state_dict(path)
     limit = SizeLimit(Path(path).stat().st_size, max_bytes)
     try:
         if input_shape is not None:
             raise RecordFormatError(
-                "it is a state dict, which does not say how its layers are connected. Build the "
-                f"module `net` and write hm.from_torch(net, input_shape={tuple(input_shape)}, "
+                "it is a state dict, which does not contain the connections of its layers. Build "
+                f"the module `net` and write hm.from_torch(net, input_shape={tuple(input_shape)}, "
                 f"state={file!r})."
             )
-        network = state_dict_network(tensors, activations, last_activation, limit)
+        network = build_state_dict_network(tensors, activations, last_activation, limit)
     except SizeLimitError:
         raise
     except RecordFormatError as error:
         reason = str(error).replace("(path)", f"({file!r})").replace("=path)", f"={file!r})")
-        raise RecordFormatError(f"`path` must hold a network; in {file}: {reason}") from None
+        raise RecordFormatError(
+            f"`path` must contain a network; reading {file} failed: {reason}"
+        ) from None
     if not stated:
         raise ArgumentError(
-            f"`activations` must be given for a state dict, as {file} is: it does not say what "
-            "stands between its layers. If a ReLU does, write "
+            f"`activations` is required: {file} is a state dict, which does not contain the "
+            "activations between its layers. If they are ReLUs, write "
             f'hm.load_model({file!r}, activations="relu").'
         )
     return network
 
 
-def script_network(
+def read_script_network(
     source: str | os.PathLike[str] | io.BytesIO,
     input_shape: Sequence[int] | None,
     line: str,
     max_bytes: int | None = None,
 ) -> ReluNetwork | MaxoutNetwork | GraphNetwork:
-    """Read a scripted or traced module: layers one after another, or a network of any shape.
+    """Read a scripted or traced module as a chain of layers or as a network of any shape.
 
     Args:
         source: A file that `torch.jit.save` wrote, or its content.
-        input_shape: The shape of one input without the batch; None to find it, where the module
-            determines it.
-        line: The line to write to state it, for messages, with `{shape}` in it.
-        max_bytes: The most memory that reading may take.
+        input_shape: The shape of one input without the batch axis; None to infer it from the
+            module.
+        line: The line that passes the shape, for messages, with the placeholder `{shape}`.
+        max_bytes: The maximum memory for reading.
 
     Raises:
-        RecordFormatError: If it does something that is not piecewise linear.
-        ArgumentError: If the shape is needed and not determined.
+        RecordFormatError: If an operation is not piecewise linear.
+        ArgumentError: If the shape is required and the module does not determine it.
     """
     archive = read_script_archive(source)
 
@@ -131,37 +135,37 @@ def script_network(
         return SizeLimit(archive.n_bytes, max_bytes)
 
     if input_shape is not None:
-        return script_graph(archive, tuple(int(n) for n in input_shape), limit())
+        return read_script_graph(archive, tuple(int(n) for n in input_shape), limit())
     try:
-        return network_of(script_steps(source, limit()), limit())
+        return build_network(read_script_steps(source, limit()), limit())
     except SizeLimitError:
         raise
     except HardmaxError as error:
         reason = error
-    found = _archive_shape(archive, max_bytes)
+    found = _find_archive_shape(archive, max_bytes)
     if found.shape is not None:
-        return script_graph(archive, found.shape, limit())
-    kernels = [array for array in _weights(archive.root) if array.ndim in (3, 4, 5)]
+        return read_script_graph(archive, found.shape, limit())
+    kernels = [array for array in _collect_weights(archive.root) if array.ndim in (3, 4, 5)]
     if not kernels and found.example is None:
         raise RecordFormatError(str(reason))
     words = "(...)"
     if kernels:
-        found = _image_shape(archive, kernels[0].shape, max_bytes)
+        found = _find_image_shape(archive, kernels[0].shape, max_bytes)
         if found.shape is not None:
-            return script_graph(archive, found.shape, limit())
+            return read_script_graph(archive, found.shape, limit())
         axes = {3: "length", 4: "height, width", 5: "depth, height, width"}[kernels[0].ndim]
         words = f"({kernels[0].shape[1]}, {axes})"
     raise ArgumentError(
-        "`input_shape` must be given for this scripted module, which does not determine it "
+        "`input_shape` is required for this scripted module, which does not determine it "
         f"({found.reason}); write {line.format(shape=found.example or words)}"
     )
 
 
 class _MatrixSizes(GraphBuilder):
-    """A builder that records whether a matrix takes more or fewer numbers than it is given.
+    """A builder that records whether a matrix takes more or fewer numbers than it receives.
 
     Attributes:
-        excess: The number of entries given, minus the number taken, for the last matrix.
+        excess: For the last matrix, the number of inputs received minus the number it takes.
     """
 
     def __init__(self) -> None:
@@ -175,69 +179,71 @@ class _MatrixSizes(GraphBuilder):
         return super().multiply(x, matrix, bias, name)
 
 
-def _image_shape(
+def _find_image_shape(
     archive: ScriptArchive, kernel: tuple[int, ...], max_bytes: int | None
 ) -> InputShape:
-    """Find the shape of a square image from the sizes of the first matrix that does not fit.
+    """Find the shape of a square image from the size of the first matrix that does not fit.
 
-    The larger the image, the more numbers the matrix is given. So the sides that fit are
-    consecutive, and bisection finds the least of them.
+    A larger image passes at least as many numbers to the matrix. The sides that fit are therefore
+    consecutive, and bisection finds the smallest of them.
     """
     channels, n_axes = kernel[1], len(kernel) - 2
     failed = ""
     outputs: list[tuple[int, ...]] = []
 
-    def excess(shape: tuple[int, ...]) -> int | None:
-        """Return 0 if an image fits, the sign of the misfit, or None if that is unknown."""
+    def compute_excess(shape: tuple[int, ...]) -> int | None:
+        """Return 0 if an image fits, otherwise the excess at the matrix, or None if unknown."""
         nonlocal failed
         build = _MatrixSizes()
         try:
-            network = script_graph(archive, shape, SizeLimit(archive.n_bytes, max_bytes), build)
+            network = read_script_graph(
+                archive, shape, SizeLimit(archive.n_bytes, max_bytes), build
+            )
         except HardmaxError as error:
             failed = failed or f"{shape} does not fit: {str(error).rstrip('.')}"
             return build.excess or None
         outputs.append(network.output_shape)
-        # A larger image that `view(-1, n)` makes several inputs of has an output with more axes.
+        # If `view(-1, n)` splits a larger image into several inputs, the output has more axes.
         return 0 if len(outputs[0]) == len(outputs[-1]) else None
 
     def fits(shape: tuple[int, ...]) -> bool:
-        return excess(shape) == 0
+        return compute_excess(shape) == 0
 
-    starts = usual_sides(lambda shape: excess(shape) is not None, n_axes, channels, 1)
+    starts = find_usual_sides(lambda shape: compute_excess(shape) is not None, n_axes, channels, 1)
     if not starts:
-        # A program that states the length of a flattened image fails before the matrix.
-        sides = fitting_sides(fits, n_axes, channels, _MOST_TRIED[n_axes])
+        # A program with a fixed length of the flattened image fails before the matrix.
+        sides = find_sides(fits, n_axes, channels, _MOST_TRIED[n_axes])
         return describe_sides(n_axes, channels, sides) if sides else InputShape(None, None, failed)
     low, high = 0, starts[0]
-    while high < MOST_SIDES[n_axes] and (excess((channels, *[high] * n_axes)) or 0) < 0:
+    while high < MOST_SIDES[n_axes] and (compute_excess((channels, *[high] * n_axes)) or 0) < 0:
         low, high = high, min(2 * high, MOST_SIDES[n_axes])
     while high - low > 1:
         middle = (low + high) // 2
-        found = excess((channels, *[middle] * n_axes))
-        # An image that is smaller than a window has too few pixels.
+        found = compute_excess((channels, *[middle] * n_axes))
+        # A failure without a known excess means that the image is smaller than a window.
         low, high = (middle, high) if found is None or found < 0 else (low, middle)
-    sides = adjacent_sides(fits, n_axes, channels, high)
+    sides = find_adjacent_sides(fits, n_axes, channels, high)
     if not sides:
         return InputShape(None, None, "no square image fits")
     return describe_sides(n_axes, channels, sides)
 
 
-def _archive_shape(archive: ScriptArchive, max_bytes: int | None) -> InputShape:
-    """Find the length of vectors that the module takes, if only one fits."""
+def _find_archive_shape(archive: ScriptArchive, max_bytes: int | None) -> InputShape:
+    """Find the length of the input vector, if only one length fits."""
 
     def fits(shape: tuple[int, ...]) -> bool:
         try:
-            script_graph(archive, shape, SizeLimit(archive.n_bytes, max_bytes))
+            read_script_graph(archive, shape, SizeLimit(archive.n_bytes, max_bytes))
         except HardmaxError:
             return False
         return True
 
-    linear = [array.shape[1] for array in _weights(archive.root) if array.ndim == 2]
-    return solved_shape(fits, [], dict.fromkeys(linear))
+    linear = [array.shape[1] for array in _collect_weights(archive.root) if array.ndim == 2]
+    return solve_shape(fits, [], dict.fromkeys(linear))
 
 
-def _weights(root: ScriptModule) -> list[Any]:
-    """The weights of a module and of those inside it, in order."""
+def _collect_weights(root: ScriptModule) -> list[Any]:
+    """Return the weights of a module and its submodules, in order."""
     found: list[Any] = []
     waiting: list[ScriptModule] = [root]
     seen: set[int] = set()

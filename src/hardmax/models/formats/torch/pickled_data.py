@@ -1,10 +1,10 @@
-"""Pickles read as data: a small machine that knows numbers, texts and containers.
+"""A reader of pickles as data: a small stack machine for numbers, strings and containers.
 
-A pickle is a program for a stack machine, and `pickle.load` calls whatever the program names. Here
-a name is only a `Name`: what "calling" it means is up to the reader, who is given the name and the
-arguments and knows a handful of them. Nothing is looked up, imported or called otherwise. Memory
-stays within a small multiple of the length of the pickle: lengths are those of bytes that are
-there, and a memo is a dictionary.
+A pickle is a program for a stack machine, and `pickle.load` calls any function that the program
+names. Here a name is only a `GlobalName`: to "call" it, the machine passes the name and the
+arguments to a callback, which accepts a few known names. No other name is looked up, imported or
+called. Memory stays within a small multiple of the length of the pickle, because every length is
+checked against the bytes that follow it, and the memo is a dictionary.
 """
 
 import io
@@ -17,12 +17,12 @@ from hardmax._ground.size_limits import MOST_TENSORS
 from hardmax.errors import RecordFormatError
 
 _MOST_OPERATIONS = 40 * MOST_TENSORS
-"""A tensor of a state dict takes some thirty operations."""
+"""A tensor of a state dict takes about thirty operations."""
 
 
 @dataclass(frozen=True)
-class Name:
-    """What a pickle calls by name, such as `collections.OrderedDict`. It does nothing."""
+class GlobalName:
+    """The name of a global in a pickle, such as `collections.OrderedDict`; never resolved."""
 
     dotted: str
 
@@ -31,7 +31,7 @@ class Name:
 
 
 Call = Callable[[str, tuple[Any, ...]], Any]
-"""What a call of a name with arguments stands for."""
+"""Takes a name and arguments, and returns the object that the call constructs."""
 _CONSTANTS = {"NONE": None, "NEWTRUE": True, "NEWFALSE": False}
 _LITERALS = frozenset(
     (
@@ -49,16 +49,16 @@ def read_pickle(
     persistent: Callable[[Any], Any],
     build: Callable[[Any, Any], None] = lambda made, state: None,
 ) -> Any:
-    """Read one pickle from where a stream stands; the stream stands behind it afterwards.
+    """Read one pickle at the current position of a stream, and move the stream behind it.
 
     Args:
         stream: The bytes.
-        call: Returns what a name and its arguments stand for, or refuses them.
-        persistent: Returns what stands for an object that is stored elsewhere.
-        build: Takes the state of an object that `call` made.
+        call: Returns the object that a name and its arguments construct, or raises.
+        persistent: Returns the object for a persistent id, which refers to data stored elsewhere.
+        build: Sets the state of an object that `call` returned.
 
     Raises:
-        RecordFormatError: If the pickle is damaged, or does something else.
+        RecordFormatError: If the pickle is damaged, or uses an unsupported operation.
 
     Examples:
         >>> import pickle
@@ -67,9 +67,9 @@ def read_pickle(
         >>> read_pickle(io.BytesIO(pickle.dumps({"a": [1, 2.5], "b": ("x", None)})), call, str)
         {'a': [1, 2.5], 'b': ('x', None)}
         >>> read_pickle(io.BytesIO(pickle.dumps(print)), call, str)
-        Name(dotted='builtins.print')
+        GlobalName(dotted='builtins.print')
     """
-    machine = _Machine(call, persistent, build)
+    machine = _PickleMachine(call, persistent, build)
     try:
         for n, (opcode, argument, _) in enumerate(pickletools.genops(stream)):
             if n > _MOST_OPERATIONS:
@@ -87,7 +87,7 @@ def read_pickle(
         raise RecordFormatError(f"a pickle in it is damaged: {reason}") from None
 
 
-class _Machine:
+class _PickleMachine:
     """The stack, the marks on it, and the memo of a pickle."""
 
     def __init__(
@@ -104,7 +104,7 @@ class _Machine:
         return self._stack[0]
 
     def step(self, name: str, argument: Any) -> None:
-        """Do what one operation says, if it is one of those for data."""
+        """Execute one operation, if it belongs to the supported operations for data."""
         stack, memo = self._stack, self._memo
         match name:
             case "PROTO" | "FRAME":
@@ -122,19 +122,19 @@ class _Machine:
             case "EMPTY_LIST":
                 stack.append([])
             case "LIST":
-                stack.append(self._above_mark())
+                stack.append(self._pop_to_mark())
             case "TUPLE":
-                stack.append(tuple(self._above_mark()))
+                stack.append(tuple(self._pop_to_mark()))
             case "DICT":
-                stack.append(_filled({}, self._above_mark()))
+                stack.append(_set_items({}, self._pop_to_mark()))
             case "EMPTY_TUPLE" | "TUPLE1" | "TUPLE2" | "TUPLE3":
-                stack.append(tuple(self._popped(_TUPLES[name])))
+                stack.append(tuple(self._pop_items(_TUPLES[name])))
             case "APPEND" | "APPENDS":
-                items = self._above_mark() if name == "APPENDS" else [stack.pop()]
-                _of_type(stack[-1], list).extend(items)
+                items = self._pop_to_mark() if name == "APPENDS" else [stack.pop()]
+                _check_type(stack[-1], list).extend(items)
             case "SETITEM" | "SETITEMS":
-                items = self._above_mark() if name == "SETITEMS" else self._popped(2)
-                _filled(_of_type(stack[-1], dict), items)
+                items = self._pop_to_mark() if name == "SETITEMS" else self._pop_items(2)
+                _set_items(_check_type(stack[-1], dict), items)
             case "PUT" | "BINPUT" | "LONG_BINPUT":
                 memo[argument] = stack[-1]
             case "MEMOIZE":
@@ -142,45 +142,49 @@ class _Machine:
             case "GET" | "BINGET" | "LONG_BINGET":
                 stack.append(memo[argument])
             case "GLOBAL":
-                stack.append(Name(argument.replace(" ", ".")))
+                stack.append(GlobalName(argument.replace(" ", ".")))
             case "STACK_GLOBAL":
-                module, attribute = self._popped(2)
-                stack.append(Name(f"{_of_type(module, str)}.{_of_type(attribute, str)}"))
+                module, attribute = self._pop_items(2)
+                stack.append(
+                    GlobalName(f"{_check_type(module, str)}.{_check_type(attribute, str)}")
+                )
             case "REDUCE" | "NEWOBJ":
-                called, arguments = self._popped(2)
-                made = self._call(_of_type(called, Name).dotted, _of_type(arguments, tuple))
+                called, arguments = self._pop_items(2)
+                made = self._call(
+                    _check_type(called, GlobalName).dotted, _check_type(arguments, tuple)
+                )
                 stack.append(made)
             case "BUILD":
-                made, state = self._popped(2)
+                made, state = self._pop_items(2)
                 self._build(made, state)
                 stack.append(made)
             case "BINPERSID":
                 stack.append(self._persistent(stack.pop()))
             case _:
-                raise RecordFormatError(f"a pickle in it has the operation {name}, not read here")
+                raise RecordFormatError(f"a pickle in it has the unsupported operation {name}")
 
-    def _popped(self, n: int) -> list[Any]:
+    def _pop_items(self, n: int) -> list[Any]:
         if n > len(self._stack):
-            raise ValueError("it takes more than there is")
+            raise ValueError("an operation takes more objects than the stack has")
         at = len(self._stack) - n
         items = self._stack[at:]
         del self._stack[at:]
         return items
 
-    def _above_mark(self) -> list[Any]:
-        return self._popped(len(self._stack) - self._marks.pop())
+    def _pop_to_mark(self) -> list[Any]:
+        return self._pop_items(len(self._stack) - self._marks.pop())
 
 
-def _filled(target: dict[Any, Any], items: list[Any]) -> dict[Any, Any]:
-    """Add keys and values in turn; a key is a text or a number, which hash at once."""
+def _set_items(target: dict[Any, Any], items: list[Any]) -> dict[Any, Any]:
+    """Add alternating keys and values; keys must be strings or numbers, which hash quickly."""
     for key, value in zip(items[::2], items[1::2], strict=True):
-        if not isinstance(key, str | int | float | Name):
-            raise ValueError(f"a key is a {type(key).__name__}")
+        if not isinstance(key, str | int | float | GlobalName):
+            raise ValueError(f"a key must be a string or a number; got {type(key).__name__}")
         target[key] = value
     return target
 
 
-def _of_type(value: Any, kind: type) -> Any:
+def _check_type(value: Any, kind: type) -> Any:
     if not isinstance(value, kind):
-        raise ValueError(f"a {kind.__name__} is needed in place of a {type(value).__name__}")
+        raise ValueError(f"an object must be a {kind.__name__}; got {type(value).__name__}")
     return value

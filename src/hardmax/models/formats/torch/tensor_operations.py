@@ -1,6 +1,6 @@
-"""What the operations of torch do to tensors of any shape, as operations on the slots of a graph.
+"""The operations of torch on tensors of any shape, as operations on the slots of a graph.
 
-The names are those of ATen, as exported programs and TorchScript write them.
+Operations have their ATen names, as in exported programs and TorchScript.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -14,23 +14,23 @@ from hardmax.models.formats.activations import (
     ABS,
     RELU,
     clip,
+    explain_refusal,
     hard_tanh,
     leaky_relu,
     prelu,
-    refusal,
     soft_shrink,
 )
 from hardmax.models.formats.graph_operations import (
-    Traced,
-    activated,
-    added,
-    divided,
-    extreme,
-    multiplied,
-    normalised,
-    product,
-    real,
-    with_ceiling,
+    Tensor,
+    add,
+    apply_activation,
+    apply_batch_norm,
+    divide,
+    extend_pads,
+    matmul,
+    multiply,
+    read_constant,
+    take_extremum,
 )
 from hardmax.models.graphs.building import GraphBuilder
 from hardmax.typing import IntArray
@@ -46,170 +46,173 @@ def apply_tensor_operation(
     """Apply an operation of torch to tensors that depend on the input.
 
     Args:
-        build: The network so far.
+        build: The builder of the network.
         word: The operation, such as `conv2d`.
-        name: What to call its node.
-        arguments: Its arguments: traced tensors, arrays and plain values.
-        named: Its keyword arguments.
+        name: The name of the new node.
+        arguments: The positional arguments: tensors, arrays and plain values.
+        named: The keyword arguments.
 
     Returns:
-        A traced tensor, or a list of them.
+        A tensor that depends on the input, or a list of such tensors.
 
     Raises:
-        ArgumentError: If the operation is unknown or not piecewise linear, or follows one that was
-            left off.
+        ArgumentError: If the operation is unknown or not piecewise linear, or follows an operation
+            that was omitted.
     """
-    traced = traced_tensors([*arguments, *named.values()])
-    left_off = next((a.left_off for a in traced if a.left_off), "")
-    if left_off and word not in _MOVING:
+    traced = find_traced_tensors([*arguments, *named.values()])
+    omitted = next((a.omitted for a in traced if a.omitted), "")
+    if omitted and word not in _MOVING:
         raise ArgumentError(
-            f"it follows {left_off}, which is not piecewise linear and can be left off only at "
-            "the end"
+            f"it follows {omitted}, which is not piecewise linear and can only be omitted at the "
+            "end"
         )
     if word not in _OPERATIONS:
-        raise ArgumentError(f"it {_reason(word)}")
+        raise ArgumentError(f"it {_explain_refusal(word)}")
     found = _OPERATIONS[word](build, name, *arguments, **named)
-    return Traced(found.slots, left_off) if left_off and isinstance(found, Traced) else found
+    return Tensor(found.slots, omitted) if omitted and isinstance(found, Tensor) else found
 
 
-def _reason(word: str) -> str:
-    """Say why an operation is not read."""
-    known = refusal(word) or _REASONS.get(word.removeprefix("native_"))
-    return known or "is not piecewise linear, or not known here"
+def _explain_refusal(word: str) -> str:
+    """Return the reason why an operation is not supported."""
+    known = explain_refusal(word) or _REASONS.get(word.removeprefix("native_"))
+    return known or "is not piecewise linear, or not supported"
 
 
-def traced_tensors(values: Any) -> list[Traced]:
-    """Return the tensors among values, and in lists of them, that depend on the input."""
-    found: list[Traced] = []
+def find_traced_tensors(values: Any) -> list[Tensor]:
+    """Return the tensors that depend on the input among values and nested lists of values."""
+    found: list[Tensor] = []
     for value in values:
-        if isinstance(value, Traced):
+        if isinstance(value, Tensor):
             found.append(value)
         elif isinstance(value, list | tuple):
-            found += traced_tensors(value)
+            found += find_traced_tensors(value)
     return found
 
 
-def _pairs(values: Any, n: int) -> list[tuple[int, int]]:
-    listed = _list(values, n)
+def _symmetric_pads(values: Any, n: int) -> list[tuple[int, int]]:
+    listed = _read_integers(values, n)
     return [(p, p) for p in listed]
 
 
-def _list(values: Any, n: int) -> list[int]:
+def _read_integers(values: Any, n: int) -> list[int]:
     listed = [int(v) for v in (values if isinstance(values, list | tuple) else [values])]
     return listed * n if len(listed) == 1 else listed
 
 
-def _convolution(n: int) -> Callable[..., Traced]:
+def _make_convolution(n: int) -> Callable[..., Tensor]:
     def convolve(
         build: GraphBuilder,
         name: str,
-        x: Traced,
+        x: Tensor,
         weight: Any,
         bias: Any = None,
         stride: Any = 1,
         padding: Any = 0,
         dilation: Any = 1,
         groups: int = 1,
-    ) -> Traced:
-        kernel = real(weight)
-        steps = _list(dilation, n)
+    ) -> Tensor:
+        kernel = read_constant(weight)
+        steps = _read_integers(dilation, n)
         if padding == "valid":
             pads = [(0, 0)] * n
         elif padding == "same":
             totals = [step * (side - 1) for step, side in zip(steps, kernel.shape[2:], strict=True)]
             pads = [(t // 2, t - t // 2) for t in totals]
         else:
-            pads = _pairs(padding, n)
+            pads = _symmetric_pads(padding, n)
         found = build.convolve(
-            x.image(n),
+            x.image_slots(n),
             kernel,
-            None if bias is None else real(bias),
-            strides=_list(stride, n),
+            None if bias is None else read_constant(bias),
+            strides=_read_integers(stride, n),
             pads=pads,
             dilations=steps,
             groups=groups,
             name=name,
         )
-        return x.like(found)
+        return x.restore_batch(found)
 
     return convolve
 
 
-def _max_pool(n: int) -> Callable[..., Traced]:
+def _make_max_pool(n: int) -> Callable[..., Tensor]:
     def pool(
         build: GraphBuilder,
         name: str,
-        x: Traced,
+        x: Tensor,
         side: Any,
         stride: Any = (),
         padding: Any = 0,
         dilation: Any = 1,
         ceil_mode: bool = False,
-    ) -> Traced:
-        sides, steps = _list(side, n), _list(dilation, n)
-        strides = _list(stride, n) if stride else sides
-        pads = _pairs(padding, n)
-        image = x.image(n)
+    ) -> Tensor:
+        sides, steps = _read_integers(side, n), _read_integers(dilation, n)
+        strides = _read_integers(stride, n) if stride else sides
+        pads = _symmetric_pads(padding, n)
+        image = x.image_slots(n)
         if ceil_mode:
             wide = [d * (s - 1) + 1 for d, s in zip(steps, sides, strict=True)]
-            pads = with_ceiling(image.shape[1:], wide, strides, pads)
+            pads = extend_pads(image.shape[1:], wide, strides, pads)
         pooled = build.max_pool(
             image, sides, strides=strides, pads=pads, dilations=steps, name=name
         )
-        return x.like(pooled)
+        return x.restore_batch(pooled)
 
     return pool
 
 
-def _average_pool(n: int) -> Callable[..., Traced]:
+def _make_average_pool(n: int) -> Callable[..., Tensor]:
     def pool(
         build: GraphBuilder,
         name: str,
-        x: Traced,
+        x: Tensor,
         side: Any,
         stride: Any = (),
         padding: Any = 0,
         ceil_mode: bool = False,
         count_include_pad: bool = True,
         divisor_override: Any = None,
-    ) -> Traced:
-        sides = _list(side, n)
-        strides, pads = _list(stride, n) if stride else sides, _pairs(padding, n)
+    ) -> Tensor:
+        sides = _read_integers(side, n)
+        strides, pads = _read_integers(stride, n) if stride else sides, _symmetric_pads(padding, n)
         if ceil_mode or divisor_override is not None:
-            raise ArgumentError("`ceil_mode` and `divisor_override` are not read.")
+            raise ArgumentError("`ceil_mode` and `divisor_override` are not supported.")
         found = build.average_pool(
-            x.image(n),
+            x.image_slots(n),
             sides,
             strides=strides,
             pads=pads,
             counts_padding=count_include_pad,
             name=name,
         )
-        return x.like(found)
+        return x.restore_batch(found)
 
     return pool
 
 
-def _adaptive(n: int, kind: str) -> Callable[..., Any]:
-    def pool(build: GraphBuilder, name: str, x: Traced, size: Any) -> Any:
-        image = x.image(n)
+def _make_adaptive_pool(n: int, kind: str) -> Callable[..., Any]:
+    def pool(build: GraphBuilder, name: str, x: Tensor, size: Any) -> Any:
+        image = x.image_slots(n)
         sizes = image.shape[1:]
-        wanted = [s if w is None else int(w) for s, w in zip(sizes, _given(size, n), strict=True)]
+        wanted = [
+            s if w is None else int(w)
+            for s, w in zip(sizes, _repeat_for_axes(size, n), strict=True)
+        ]
         if any(s % w for s, w in zip(sizes, wanted, strict=True)):
-            pooled = _uneven_pool(build, image, wanted, kind, name)
-            return [x.like(pooled), None] if kind == "max" else x.like(pooled)
+            pooled = _pool_uneven_windows(build, image, wanted, kind, name)
+            return [x.restore_batch(pooled), None] if kind == "max" else x.restore_batch(pooled)
         sides = [s // w for s, w in zip(sizes, wanted, strict=True)]
         if kind == "max":
-            return [x.like(build.max_pool(image, sides, name=name)), None]
-        return x.like(build.average_pool(image, sides, name=name))
+            return [x.restore_batch(build.max_pool(image, sides, name=name)), None]
+        return x.restore_batch(build.average_pool(image, sides, name=name))
 
     return pool
 
 
-def _uneven_pool(
+def _pool_uneven_windows(
     build: GraphBuilder, image: IntArray, wanted: list[int], kind: str, name: str
 ) -> IntArray:
-    """Pool windows that differ in size: output `i` of `w` covers `[i s / w, (i + 1) s / w)`."""
+    """Pool windows of different sizes: output `i` of `w` covers `[i s / w, (i + 1) s / w)`."""
     sizes = image.shape[1:]
     longest = prod(-(-s // w) + 1 for s, w in zip(sizes, wanted, strict=True))
     build.limit.take(32 * image.shape[0] * prod(wanted) * longest)
@@ -235,183 +238,183 @@ def _uneven_pool(
     return found.reshape(len(image), *wanted)
 
 
-def _given(values: Any, n: int) -> list[Any]:
+def _repeat_for_axes(values: Any, n: int) -> list[Any]:
     listed = list(values) if isinstance(values, list | tuple) else [values]
     return listed * n if len(listed) == 1 else listed
 
 
-def _linear(build: GraphBuilder, name: str, x: Traced, weight: Any, bias: Any = None) -> Traced:
-    offset = None if bias is None else real(bias)
-    return Traced(build.multiply(x.slots, real(weight).T, offset, name))
+def _linear(build: GraphBuilder, name: str, x: Tensor, weight: Any, bias: Any = None) -> Tensor:
+    offset = None if bias is None else read_constant(bias)
+    return Tensor(build.multiply(x.slots, read_constant(weight).T, offset, name))
 
 
 def _addmm(
     build: GraphBuilder, name: str, bias: Any, x: Any, matrix: Any, *, beta: Any = 1, alpha: Any = 1
 ) -> Any:
     if (beta, alpha) != (1, 1):
-        raise ArgumentError("`addmm` must have the factors 1 and 1.")
-    return added(build, product(build, x, matrix, name), bias, name=name)
+        raise ArgumentError("`addmm` must have alpha = beta = 1.")
+    return add(build, matmul(build, x, matrix, name), bias, name=name)
 
 
 def _any_convolution(
-    build: GraphBuilder, name: str, x: Traced, weight: Any, bias: Any, stride: Any, padding: Any,
+    build: GraphBuilder, name: str, x: Tensor, weight: Any, bias: Any, stride: Any, padding: Any,
     dilation: Any, transposed: Any = False, output_padding: Any = 0, groups: int = 1, *rest: Any,
-) -> Traced:  # fmt: skip
+) -> Tensor:  # fmt: skip
     if transposed:
-        raise ArgumentError("transposed convolutions are not read")
-    convolve = _convolution(real(weight).ndim - 2)
+        raise ArgumentError("transposed convolutions are not supported")
+    convolve = _make_convolution(read_constant(weight).ndim - 2)
     return convolve(build, name, x, weight, bias, stride, padding, dilation, groups)
 
 
 def _scripted_batch_norm(
-    build: GraphBuilder, name: str, x: Traced, scale: Any, shift: Any, mean: Any, variance: Any,
+    build: GraphBuilder, name: str, x: Tensor, scale: Any, shift: Any, mean: Any, variance: Any,
     training: bool, momentum: float, epsilon: float, *rest: Any,
-) -> Traced:  # fmt: skip
+) -> Tensor:  # fmt: skip
     if training or mean is None or variance is None:
         raise ArgumentError(
-            "it normalises by the statistics of its batch; put the module into evaluation mode "
-            "(`module.eval()`) before it is traced or scripted"
+            "it normalises by batch statistics; put the module into evaluation mode "
+            "(`module.eval()`) before tracing or scripting it"
         )
-    return normalised(build, x, scale, shift, mean, variance, epsilon, name)
+    return apply_batch_norm(build, x, scale, shift, mean, variance, epsilon, name)
 
 
 def _cast(
-    build: GraphBuilder, name: str, x: Traced, dtype: Any = None, *rest: Any, **named: Any
-) -> Traced:
+    build: GraphBuilder, name: str, x: Tensor, dtype: Any = None, *rest: Any, **named: Any
+) -> Tensor:
     kind = named.get("dtype", dtype)
     is_float = getattr(kind, "is_floating_point", kind is None or kind in _SCRIPTED_FLOATS)
     if not is_float:
-        raise ArgumentError("it rounds to integers, which jumps")
+        raise ArgumentError("it rounds to integers, which is discontinuous")
     return x
 
 
-def _largest(build: GraphBuilder, name: str, x: Traced, axes: Any, keepdim: bool = False) -> Traced:
-    along = sorted({a % len(x.shape) for a in _given(axes, 1)})
+def _amax(build: GraphBuilder, name: str, x: Tensor, axes: Any, keepdim: bool = False) -> Tensor:
+    along = sorted({a % len(x.shape) for a in _repeat_for_axes(axes, 1)})
     moved = np.moveaxis(x.slots, along, range(-len(along), 0))
     kept = moved.shape[: len(x.shape) - len(along)]
     columns = moved.reshape(prod(kept), -1)
     build.limit.take(64 * x.slots.size)
     found = build.maximum(columns, np.ones(columns.shape), np.zeros(columns.shape), name=name)
     slots = found.reshape(kept)
-    return Traced(np.expand_dims(slots, tuple(along)) if keepdim else slots)
+    return Tensor(np.expand_dims(slots, tuple(along)) if keepdim else slots)
 
 
 def _maximum(build: GraphBuilder, name: str, x: Any, other: Any, keepdim: bool = False) -> Any:
-    """`torch.max`: of two tensors, or along an axis, where it also returns places."""
+    """Apply `torch.max` to two tensors, or along an axis, where it also returns indices."""
     if isinstance(other, int) and not isinstance(other, bool):
-        return [_largest(build, name, x, other, keepdim), None]
-    return extreme(build, x, other, 1.0, name)
+        return [_amax(build, name, x, other, keepdim), None]
+    return take_extremum(build, x, other, 1.0, name)
 
 
-def _threshold(build: GraphBuilder, name: str, x: Traced, threshold: float, value: float) -> Traced:
+def _threshold(build: GraphBuilder, name: str, x: Tensor, threshold: float, value: float) -> Tensor:
     if threshold != value:
         raise ArgumentError(f"it jumps from {value:g} to {threshold:g}")
-    return activated(build, x, clip(value, None, f"threshold({value:g})"), name)
+    return apply_activation(build, x, clip(value, None, f"threshold({value:g})"), name)
 
 
 def _batch_norm(
-    build: GraphBuilder, name: str, x: Traced, scale: Any, shift: Any, mean: Any, variance: Any,
+    build: GraphBuilder, name: str, x: Tensor, scale: Any, shift: Any, mean: Any, variance: Any,
     *rest: Any, **named: Any,
 ) -> Any:  # fmt: skip
     numbers = [r for r in (*rest, *named.values()) if isinstance(r, float)]
     name = name.replace("_native_batch_norm_legit_no_training", "batch_norm")
-    return [normalised(build, x, scale, shift, mean, variance, numbers[-1], name), None, None]
+    return [apply_batch_norm(build, x, scale, shift, mean, variance, numbers[-1], name), None, None]
 
 
-def _view(build: GraphBuilder, name: str, x: Traced, shape: Any) -> Traced:
-    return Traced(x.slots.reshape([int(n) for n in shape]))
+def _view(build: GraphBuilder, name: str, x: Tensor, shape: Any) -> Tensor:
+    return Tensor(x.slots.reshape([int(n) for n in shape]))
 
 
-def _flatten(build: GraphBuilder, name: str, x: Traced, start: int = 0, end: int = -1) -> Traced:
+def _flatten(build: GraphBuilder, name: str, x: Tensor, start: int = 0, end: int = -1) -> Tensor:
     start, end = start % len(x.shape), end % len(x.shape)
-    return Traced(x.slots.reshape(*x.shape[:start], -1, *x.shape[end + 1 :]))
+    return Tensor(x.slots.reshape(*x.shape[:start], -1, *x.shape[end + 1 :]))
 
 
 def _mean(
     build: GraphBuilder,
     name: str,
-    x: Traced,
+    x: Tensor,
     axes: Any,
     keepdim: bool = False,
     *,
     dtype: Any = None,
-) -> Traced:
-    return Traced(build.mean(x.slots, _given(axes, 1), name, keeps_axes=keepdim))
+) -> Tensor:
+    return Tensor(build.mean(x.slots, _repeat_for_axes(axes, 1), name, keeps_axes=keepdim))
 
 
-def _cat(build: GraphBuilder, name: str, parts: list[Any], axis: int = 0) -> Traced:
-    build.limit.take(16 * sum(np.size(p.slots if isinstance(p, Traced) else p) for p in parts))
-    slots = [p.slots if isinstance(p, Traced) else build.constant(real(p)) for p in parts]
-    return Traced(np.concatenate(slots, axis=axis))
+def _cat(build: GraphBuilder, name: str, parts: list[Any], axis: int = 0) -> Tensor:
+    build.limit.take(16 * sum(np.size(p.slots if isinstance(p, Tensor) else p) for p in parts))
+    slots = [p.slots if isinstance(p, Tensor) else build.constant(read_constant(p)) for p in parts]
+    return Tensor(np.concatenate(slots, axis=axis))
 
 
-def _split(build: GraphBuilder, name: str, x: Traced, sizes: Any, axis: int = 0) -> list[Traced]:
+def _split(build: GraphBuilder, name: str, x: Tensor, sizes: Any, axis: int = 0) -> list[Tensor]:
     n = x.shape[axis]
     places = np.cumsum(sizes)[:-1] if isinstance(sizes, list) else np.arange(sizes, n, int(sizes))
-    return [Traced(part) for part in np.split(x.slots, places, axis=axis)]
+    return [Tensor(part) for part in np.split(x.slots, places, axis=axis)]
 
 
-def _chunk(build: GraphBuilder, name: str, x: Traced, n: int, axis: int = 0) -> list[Traced]:
+def _chunk(build: GraphBuilder, name: str, x: Tensor, n: int, axis: int = 0) -> list[Tensor]:
     return _split(build, name, x, -(-x.shape[axis] // n), axis)
 
 
-def _stack(build: GraphBuilder, name: str, parts: list[Any], axis: int = 0) -> Traced:
+def _stack(build: GraphBuilder, name: str, parts: list[Any], axis: int = 0) -> Tensor:
     build.limit.take(16 * sum(part.slots.size for part in parts))
-    return Traced(np.stack([part.slots for part in parts], axis=axis))
+    return Tensor(np.stack([part.slots for part in parts], axis=axis))
 
 
 def _sum(
     build: GraphBuilder,
     name: str,
-    x: Traced,
+    x: Tensor,
     axes: Any,
     keepdim: bool = False,
     *,
     dtype: Any = None,
-) -> Traced:
-    return Traced(build.total(x.slots, _given(axes, 1), name, keeps_axes=keepdim))
+) -> Tensor:
+    return Tensor(build.total(x.slots, _repeat_for_axes(axes, 1), name, keeps_axes=keepdim))
 
 
 def _slice(
-    build: GraphBuilder, name: str, x: Traced, axis: int = 0, start: Any = None, end: Any = None,
+    build: GraphBuilder, name: str, x: Tensor, axis: int = 0, start: Any = None, end: Any = None,
     step: int = 1,
-) -> Traced:  # fmt: skip
+) -> Tensor:  # fmt: skip
     cut: list[Any] = [slice(None)] * len(x.shape)
     cut[axis] = slice(start, end, step)
-    return Traced(x.slots[tuple(cut)])
+    return Tensor(x.slots[tuple(cut)])
 
 
 def _pad(
-    build: GraphBuilder, name: str, x: Traced, pads: Any, mode: Any = 0.0, value: Any = None
-) -> Traced:
+    build: GraphBuilder, name: str, x: Tensor, pads: Any, mode: Any = 0.0, value: Any = None
+) -> Tensor:
     if isinstance(mode, str):
         if mode != "constant":
-            raise ArgumentError(f"padding of the kind {mode} is not read.")
+            raise ArgumentError(f"the padding mode {mode} is not supported.")
         value = 0.0 if value is None else value
     else:
         value = mode
     pairs = [(int(a), int(b)) for a, b in zip(pads[::2], pads[1::2], strict=True)][::-1]
-    return Traced(build.pad(x.slots, [(0, 0)] * (len(x.shape) - len(pairs)) + pairs, float(value)))
+    return Tensor(build.pad(x.slots, [(0, 0)] * (len(x.shape) - len(pairs)) + pairs, float(value)))
 
 
-def _expand(build: GraphBuilder, name: str, x: Traced, shape: Any, **named: Any) -> Traced:
+def _expand(build: GraphBuilder, name: str, x: Tensor, shape: Any, **named: Any) -> Tensor:
     old = (1,) * (len(shape) - len(x.shape)) + x.shape
     wanted = [s if n == -1 else int(n) for n, s in zip(shape, old, strict=True)]
     build.limit.take(16 * prod(wanted))
-    return Traced(np.broadcast_to(x.slots, wanted))
+    return Tensor(np.broadcast_to(x.slots, wanted))
 
 
-def _left_off(word: str) -> Callable[..., Traced]:
-    def leave(build: GraphBuilder, name: str, x: Traced, *rest: Any, **named: Any) -> Traced:
-        return Traced(x.slots, word)
+def _omit(word: str) -> Callable[..., Tensor]:
+    def leave(build: GraphBuilder, name: str, x: Tensor, *rest: Any, **named: Any) -> Tensor:
+        return Tensor(x.slots, word)
 
     return leave
 
 
-def _acting(activation: Callable[..., Any]) -> Callable[..., Traced]:
-    def act(build: GraphBuilder, name: str, x: Traced, *rest: Any, **named: Any) -> Traced:
-        numbers = [real(r) if isinstance(r, np.ndarray) else r for r in rest]
-        return activated(build, x, activation(*numbers, **named), name)
+def _make_activation(activation: Callable[..., Any]) -> Callable[..., Tensor]:
+    def act(build: GraphBuilder, name: str, x: Tensor, *rest: Any, **named: Any) -> Tensor:
+        numbers = [read_constant(r) if isinstance(r, np.ndarray) else r for r in rest]
+        return apply_activation(build, x, activation(*numbers, **named), name)
 
     return act
 
@@ -420,64 +423,64 @@ def _clamp(low: Any = None, high: Any = None, *, min: Any = None, max: Any = Non
     return clip(low if min is None else min, high if max is None else max)
 
 
-def _unchanged(build: GraphBuilder, name: str, x: Traced, *rest: Any, **named: Any) -> Traced:
+def _identity(build: GraphBuilder, name: str, x: Tensor, *rest: Any, **named: Any) -> Tensor:
     return x
 
 
-def _plus(build: GraphBuilder, name: str, a: Any, b: Any, *, alpha: Any = 1) -> Any:
-    return added(build, a, b, float(alpha), name)
+def _add(build: GraphBuilder, name: str, a: Any, b: Any, *, alpha: Any = 1) -> Any:
+    return add(build, a, b, float(alpha), name)
 
 
-def _minus(build: GraphBuilder, name: str, a: Any, b: Any, *, alpha: Any = 1) -> Any:
-    return added(build, a, b, -float(alpha), name)
+def _subtract(build: GraphBuilder, name: str, a: Any, b: Any, *, alpha: Any = 1) -> Any:
+    return add(build, a, b, -float(alpha), name)
 
 
 _COPYING = ("clone", "contiguous", "detach", "alias")
 _MOVING = {"view", "reshape", "_unsafe_view", "flatten", *_COPYING}
 _SCRIPTED_FLOATS = (5, 6, 7, 15)
-"""Half, float, double and bfloat16, as scripts number them."""
+"""The numbers of half, float, double and bfloat16 in scripts."""
 _REASONS = {
     **dict.fromkeys(
         ("layer_norm", "rms_norm", "group_norm", "instance_norm"),
         "divides by the size of its input, so it is not piecewise linear",
     ),
-    "hardsigmoid": "has the slope 1/6, which is no float64",
+    "hardsigmoid": "has the slope 1/6, which is not a float64",
     "scaled_dot_product_attention": "multiplies tensors that both depend on the input",
     "embedding": "looks up integers, and is not a function of real numbers",
 }
 _OPERATIONS: dict[str, Callable[..., Any]] = {
-    **{f"conv{n}d": _convolution(n) for n in (1, 2, 3)},
-    **{f"max_pool{n}d": _max_pool(n) for n in (1, 2, 3)},
+    **{f"conv{n}d": _make_convolution(n) for n in (1, 2, 3)},
+    **{f"max_pool{n}d": _make_max_pool(n) for n in (1, 2, 3)},
     **{
-        f"max_pool{n}d_with_indices": lambda *a, n=n, **k: [_max_pool(n)(*a, **k), None]
+        f"max_pool{n}d_with_indices": lambda *a, n=n, **k: [_make_max_pool(n)(*a, **k), None]
         for n in (2, 3)
     },
-    **{f"avg_pool{n}d": _average_pool(n) for n in (1, 2, 3)},
-    **{f"adaptive_avg_pool{n}d": _adaptive(n, "average") for n in (1, 2, 3)},
-    **{f"adaptive_max_pool{n}d": _adaptive(n, "max") for n in (1, 2, 3)},
+    **{f"avg_pool{n}d": _make_average_pool(n) for n in (1, 2, 3)},
+    **{f"adaptive_avg_pool{n}d": _make_adaptive_pool(n, "average") for n in (1, 2, 3)},
+    **{f"adaptive_max_pool{n}d": _make_adaptive_pool(n, "max") for n in (1, 2, 3)},
     "linear": _linear,
     "addmm": _addmm,
-    **dict.fromkeys(("matmul", "mm", "bmm"), lambda build, name, a, b: product(build, a, b, name)),
+    **dict.fromkeys(("matmul", "mm", "bmm"), lambda build, name, a, b: matmul(build, a, b, name)),
     "_native_batch_norm_legit_no_training": _batch_norm,
-    "relu": _acting(lambda: RELU),
-    "relu6": _acting(lambda: clip(0.0, 6.0, "relu6")),
-    "leaky_relu": _acting(lambda slope=0.01: leaky_relu(slope)),
-    "prelu": _acting(prelu),
-    "_prelu_kernel": _acting(prelu),
-    "hardtanh": _acting(lambda low=-1.0, high=1.0: hard_tanh(low, high)),
-    "clamp": _acting(_clamp),
-    "clamp_min": _acting(lambda low: clip(low, None)),
-    "clamp_max": _acting(lambda high: clip(None, high)),
-    "softshrink": _acting(lambda threshold=0.5: soft_shrink(threshold)),
-    "abs": _acting(lambda: ABS),
-    "maximum": lambda build, name, a, b: extreme(build, a, b, 1.0, name),
-    "minimum": lambda build, name, a, b: extreme(build, a, b, -1.0, name),
-    "add": _plus,
-    "sub": _minus,
-    "rsub": lambda build, name, a, b, alpha=1: added(build, b, a, -float(alpha), name),
-    "mul": lambda build, name, a, b: multiplied(build, a, b, name),
-    "div": lambda build, name, a, b: divided(build, a, b, name),
-    "neg": lambda build, name, a: multiplied(build, a, -1.0, name),
+    "relu": _make_activation(lambda: RELU),
+    "relu6": _make_activation(lambda: clip(0.0, 6.0, "relu6")),
+    "leaky_relu": _make_activation(lambda slope=0.01: leaky_relu(slope)),
+    "prelu": _make_activation(prelu),
+    "_prelu_kernel": _make_activation(prelu),
+    "hardtanh": _make_activation(lambda low=-1.0, high=1.0: hard_tanh(low, high)),
+    "clamp": _make_activation(_clamp),
+    "clamp_min": _make_activation(lambda low: clip(low, None)),
+    "clamp_max": _make_activation(lambda high: clip(None, high)),
+    "softshrink": _make_activation(lambda threshold=0.5: soft_shrink(threshold)),
+    "abs": _make_activation(lambda: ABS),
+    "maximum": lambda build, name, a, b: take_extremum(build, a, b, 1.0, name),
+    "minimum": lambda build, name, a, b: take_extremum(build, a, b, -1.0, name),
+    "add": _add,
+    "sub": _subtract,
+    "rsub": lambda build, name, a, b, alpha=1: add(build, b, a, -float(alpha), name),
+    "mul": lambda build, name, a, b: multiply(build, a, b, name),
+    "div": lambda build, name, a, b: divide(build, a, b, name),
+    "neg": lambda build, name, a: multiply(build, a, -1.0, name),
     "mean": _mean,
     "sum": _sum,
     "cat": _cat,
@@ -485,33 +488,35 @@ _OPERATIONS: dict[str, Callable[..., Any]] = {
     "split": _split,
     "split_with_sizes": _split,
     "chunk": _chunk,
-    "unbind": lambda build, name, x, axis=0: [Traced(p) for p in np.moveaxis(x.slots, axis, 0)],
+    "unbind": lambda build, name, x, axis=0: [Tensor(p) for p in np.moveaxis(x.slots, axis, 0)],
     **dict.fromkeys(("view", "reshape", "_unsafe_view"), _view),
     "flatten": _flatten,
-    "unsqueeze": lambda build, name, x, axis: Traced(np.expand_dims(x.slots, axis)),
-    "squeeze": lambda build, name, x, axis=None: Traced(
+    "unsqueeze": lambda build, name, x, axis: Tensor(np.expand_dims(x.slots, axis)),
+    "squeeze": lambda build, name, x, axis=None: Tensor(
         x.slots.squeeze(
-            None if axis is None else tuple(a for a in _given(axis, 1) if x.shape[a] == 1)
+            None if axis is None else tuple(a for a in _repeat_for_axes(axis, 1) if x.shape[a] == 1)
         )
     ),
-    "permute": lambda build, name, x, axes: Traced(x.slots.transpose(axes)),
-    "transpose": lambda build, name, x, a, b: Traced(np.swapaxes(x.slots, a, b)),
-    "t": lambda build, name, x: Traced(x.slots.T),
+    "permute": lambda build, name, x, axes: Tensor(x.slots.transpose(axes)),
+    "transpose": lambda build, name, x, a, b: Tensor(np.swapaxes(x.slots, a, b)),
+    "t": lambda build, name, x: Tensor(x.slots.T),
     "slice": _slice,
-    "select": lambda build, name, x, axis, index: Traced(np.take(x.slots, index, axis)),
+    "select": lambda build, name, x, axis, index: Tensor(np.take(x.slots, index, axis)),
     "expand": _expand,
     "constant_pad_nd": _pad,
     "pad": _pad,
-    "softmax": _left_off("Softmax"),
-    "_softmax": _left_off("Softmax"),
-    "log_softmax": _left_off("LogSoftmax"),
-    "_log_softmax": _left_off("LogSoftmax"),
-    **dict.fromkeys((*_COPYING, "dropout", "feature_dropout", "alpha_dropout"), _unchanged),
+    "softmax": _omit("Softmax"),
+    "_softmax": _omit("Softmax"),
+    "log_softmax": _omit("LogSoftmax"),
+    "_log_softmax": _omit("LogSoftmax"),
+    **dict.fromkeys((*_COPYING, "dropout", "feature_dropout", "alpha_dropout"), _identity),
     **dict.fromkeys(("_to_copy", "to"), _cast),
     "_convolution": _any_convolution,
     "batch_norm": _scripted_batch_norm,
-    "amax": _largest,
+    "amax": _amax,
     "max": _maximum,
     "threshold": _threshold,
-    "rrelu": _acting(lambda lower=1 / 8, upper=1 / 3, *rest: leaky_relu((lower + upper) / 2)),
+    "rrelu": _make_activation(
+        lambda lower=1 / 8, upper=1 / 3, *rest: leaky_relu((lower + upper) / 2)
+    ),
 }

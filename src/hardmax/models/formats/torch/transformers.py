@@ -1,4 +1,7 @@
-"""A soft transformer over fixed memories as a torch module; torch itself is handed in."""
+"""Soft transformers over fixed memories as torch modules.
+
+The torch package is passed as an argument.
+"""
 
 from typing import Any
 
@@ -9,7 +12,7 @@ from hardmax.models.transformers import Block, HardTransformer
 from hardmax.typing import FloatArray
 
 
-def soft_transformer(torch: Any, model: HardTransformer, taus: list[float | None]) -> Any:
+def build_soft_transformer(torch: Any, model: HardTransformer, taus: list[float | None]) -> Any:
     r"""Build the module that computes `model.soft`.
 
     Args:
@@ -18,15 +21,15 @@ def soft_transformer(torch: Any, model: HardTransformer, taus: list[float | None
         taus: A temperature above 0 for each block; None means $\sqrt{d_k}$ for each head.
     """
     network = model.network
-    parts = [linear_module(torch, network.embedding.weight, network.embedding.bias)]
+    parts = [build_linear(torch, network.embedding.weight, network.embedding.bias)]
     parts += [
-        _block_module(torch, block, tau) for block, tau in zip(model.blocks, taus, strict=True)
+        _build_block(torch, block, tau) for block, tau in zip(model.blocks, taus, strict=True)
     ]
-    parts.append(linear_module(torch, network.readout.weight, network.readout.bias))
+    parts.append(build_linear(torch, network.readout.weight, network.readout.bias))
     return torch.nn.Sequential(*parts)
 
 
-def linear_module(torch: Any, weight: FloatArray, bias: FloatArray) -> Any:
+def build_linear(torch: Any, weight: FloatArray, bias: FloatArray) -> Any:
     """Build a `torch.nn.Linear` in float64 from a matrix that acts on row vectors."""
     linear = torch.nn.Linear(*weight.shape, dtype=torch.float64)
     with torch.no_grad():
@@ -35,19 +38,19 @@ def linear_module(torch: Any, weight: FloatArray, bias: FloatArray) -> Any:
     return linear
 
 
-def _block_module(torch: Any, block: Block, tau: float | None) -> Any:
+def _build_block(torch: Any, block: Block, tau: float | None) -> Any:
     class SoftBlock(torch.nn.Module):  # type: ignore[misc]
         """A block of soft heads and a feed-forward part."""
 
         def __init__(self) -> None:
             super().__init__()
-            heads = [_head_module(torch, head, tau) for head in block.heads]
+            heads = [_build_head(torch, head, tau) for head in block.heads]
             self.heads = torch.nn.ModuleList(heads)
             self.ffn = None
             if block.ffn is not None:
                 ffn = block.ffn
-                before = linear_module(torch, ffn.w_in, np.asarray(ffn.b_in))
-                after = linear_module(torch, ffn.w_out, np.asarray(ffn.b_out))
+                before = build_linear(torch, ffn.w_in, np.asarray(ffn.b_in))
+                after = build_linear(torch, ffn.w_out, np.asarray(ffn.b_out))
                 self.ffn = torch.nn.Sequential(before, torch.nn.ReLU(), after)
 
         def forward(self, z: Any) -> Any:
@@ -62,7 +65,7 @@ def _block_module(torch: Any, block: Block, tau: float | None) -> Any:
     return SoftBlock()
 
 
-def _head_module(torch: Any, head: AttentionHead, tau: float | None) -> Any:
+def _build_head(torch: Any, head: AttentionHead, tau: float | None) -> Any:
     scores = head.score_map
     arrays = {
         "query_weight": scores.query_weight,
@@ -75,7 +78,7 @@ def _head_module(torch: Any, head: AttentionHead, tau: float | None) -> Any:
     temperature = head.standard_temperature if tau is None else tau
 
     class SoftHead(torch.nn.Module):  # type: ignore[misc]
-        """A soft head over its fixed memory, masked keys left out."""
+        """A soft head over its fixed memory, without masked keys."""
 
         def __init__(self) -> None:
             super().__init__()
