@@ -79,10 +79,7 @@ def test_a_network_without_maxima_has_no_wall():
         _ = cell.beyond
 
 
-def test_other_models_and_batches_are_refused():
-    head = hm.AttentionHead([[1.0]], [[-1.0], [1.0]], [[2.0], [3.0]], [[1.0]])
-    with pytest.raises(hm.errors.DtypeError, match="AttentionHead"):
-        hm.cell_at(head, [0.0])
+def test_batches_and_domains_are_refused():
     with pytest.raises(hm.errors.ShapeMismatchError):
         hm.cell_at(hm.ReluNetwork([np.eye(2), np.eye(2)]), np.zeros((3, 2)))
     with pytest.raises(hm.errors.DtypeError, match="`x`"):

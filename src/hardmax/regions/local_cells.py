@@ -4,6 +4,10 @@ On the cell every form is affine, so the distance from the point to the hyperpla
 gap divided by the norm of its gradient. The smallest of these distances is the distance to the
 boundary of the cell: the foot of the perpendicular to the nearest hyperplane does not lie beyond
 any other hyperplane.
+
+For graph, ReLU and maxout networks, floats with proven error bounds find the candidates among the
+hyperplanes, and integers decide what they leave open. For all other models every form of the cell
+is composed in integers (`_location/point_cells.py`).
 """
 
 from dataclasses import dataclass
@@ -17,15 +21,18 @@ import numpy as np
 from hardmax._ground.arguments import number
 from hardmax._ground.display import html_card
 from hardmax.errors import ArgumentError, DtypeError, ShapeMismatchError
-from hardmax.exact.dyadic import ScaledIntegers, nearest_of_scaled
+from hardmax.exact.dyadic import ScaledIntegers, nearest_float, nearest_of_scaled, round_below
 from hardmax.exact.integer_vectors import rounded_directions
 from hardmax.exact.norms import enclose_norms
 from hardmax.exact.rounding import nearest_error
 from hardmax.geometry.domains import Box, Slice
+from hardmax.models.argmax import ArgmaxNetwork
 from hardmax.models.graphs.building import GraphBuilder
 from hardmax.models.graphs.graph_networks import GraphNetwork, Maxima
-from hardmax.models.model_arguments import read_model
+from hardmax.models.layer_words import LayerWords
+from hardmax.models.model_arguments import read_model, read_network
 from hardmax.models.networks import MaxoutNetwork, ReluNetwork
+from hardmax.models.points import PointBatch
 from hardmax.regions._graphs.cell_forms import CellForms, bound_of
 from hardmax.regions._graphs.domain_sides import domain_sides
 from hardmax.regions._graphs.exact_gradients import ExactGradients, distance_to_zero
@@ -39,7 +46,16 @@ from hardmax.regions._graphs.jacobians import (
 )
 from hardmax.regions._graphs.searches import Search, explore
 from hardmax.regions._graphs.value_numbers import repeated_entries
-from hardmax.regions.charted_domains import charted
+from hardmax.regions._location.point_cells import (
+    Gap,
+    check_cell_size,
+    enclose_distance,
+    find_change,
+    iter_gaps,
+    iter_scores_at,
+    nearest_gap,
+)
+from hardmax.regions.charted_domains import ChartedDomain, charted
 from hardmax.regions.graph_partitions import with_decision
 from hardmax.typing import ArrayLike, BoolArray, FloatArray, IntArray, ModelLike
 
@@ -52,8 +68,9 @@ class NearestWall:
     r"""A wall of a cell, with its distance from a point.
 
     Attributes:
-        layer: The name of the layer whose group creates the wall; `decision` for the maximum of the
-            outputs.
+        layer: The name of the layer whose group creates the wall, as in `ArgmaxNetwork.words`:
+            `block 0`, `layer 0`. For a `GraphNetwork`, the name of the node; for the maximum of the
+            outputs, `decision`.
         group: The index of the group in that layer.
         rival: The index of the form that ties with the winner on the wall.
         distance: The Euclidean distance, or the parameter $t$ along a direction, rounded. The
@@ -61,13 +78,20 @@ class NearestWall:
             distance exceeds the largest float.
         low: A proven lower bound on the distance to the nearest wall.
         high: A proven upper bound on the distance to the nearest wall.
+        name: The name of the wall, in the words of pictures: *layer 0, unit 3*. It includes the
+            rival if the group has more than two forms (*block 0, head 1, key 3*), and always for
+            the outputs (*decision, output 2*).
 
     Examples:
-        >>> from hardmax import ReluNetwork
+        >>> from hardmax import AttentionHead, ReluNetwork
         >>> net = ReluNetwork([[[1.0, 0.0], [0.0, 2.0]], [[1.0], [1.0]]], [[0.0, 1.0], None])
         >>> wall = cell_at(net, [0.5, 1.0]).wall
         >>> wall.name, wall.low <= wall.distance <= wall.high, round(wall.distance, 9)
         ('layer 0, unit 0', True, 0.5)
+        >>> keys = [[-1.0], [0.0], [1.0]]
+        >>> head = AttentionHead([[1.0]], keys, keys, [[1.0]], logit_bias=[-1.0, 0.0, -1.0])
+        >>> cell_at(head, [0.25]).wall.name
+        'block 0, head 0, key 2'
     """
 
     layer: str
@@ -76,26 +100,21 @@ class NearestWall:
     distance: float
     low: float
     high: float
+    name: str
 
     _repr_html_ = html_card
-
-    @property
-    def name(self) -> str:
-        """The group and the rival, in the words of pictures: *layer 0, unit 3*.
-
-        The rival is named where it is not determined by the group: *decision, output 2*.
-        """
-        if self.layer == "decision":
-            return f"decision, output {self.rival}"
-        return f"{self.layer}, unit {self.group}"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class LocalCell:
     r"""The cell that contains a point, with its affine map and the distances to its walls.
 
+    A point on a wall belongs to the cell of the first winners. They are decided layer by layer:
+    later layers receive the contributions of these winners, not the mean over all tied forms, which
+    is what a head returns on a wall. This cell may have no interior. Its map and its walls are
+    those of the forms that are composed with its signature.
+
     Attributes:
-        network: The network, with the maximum of the outputs as its last group.
         point: The point, shape `(dim_in,)`.
         signature: The winner of each group of the model at the point, the first if several tie.
         weight: The matrix $A$ of the output $x A + b$ on the cell, shape `(dim_in, dim_out)`,
@@ -116,7 +135,6 @@ class LocalCell:
         ([1, 1], [1.0, 2.0])
     """
 
-    network: GraphNetwork
     point: FloatArray
     signature: IntArray
     weight: FloatArray
@@ -124,6 +142,8 @@ class LocalCell:
     errors: FloatArray
     wall: NearestWall | None
     decision: NearestWall | None
+    _model: Any
+    _searched: GraphNetwork | ArgmaxNetwork
     _class_index: int
     _normal: FloatArray
 
@@ -136,6 +156,11 @@ class LocalCell:
             if self.wall.high == inf:
                 far = f"nearest wall beyond {self.wall.low:.4g}"
         return f"LocalCell({len(self.point)} inputs, {len(self.signature)} groups, {far})"
+
+    @property
+    def network(self) -> GraphNetwork | ArgmaxNetwork:
+        """The model as the network that a partition has: a `GraphNetwork` or an `ArgmaxNetwork`."""
+        return self._model if isinstance(self._model, GraphNetwork) else read_network(self._model)
 
     @property
     def class_index(self) -> int:
@@ -175,7 +200,7 @@ class LocalCell:
                 f"is at least {self.wall.low:.4g} away."
             )
         step = self.wall.high + 2.0**-20 * max(self.wall.high, 2.0**-20)
-        return _located(self.network, self.point + step * self._normal)
+        return _located(self._model, self._searched, self.point + step * self._normal)
 
     def along(self, direction: ArrayLike, reach: float = 1.0) -> NearestWall | None:
         """Find the first wall on the ray from the point in a direction, exactly.
@@ -206,38 +231,27 @@ class LocalCell:
         return self._walk(direction, reach, is_decision=True)
 
     def _walk(self, direction: ArrayLike, reach: float, *, is_decision: bool) -> NearestWall | None:
-        if is_decision and self.network.dim_out == 1:
+        if is_decision and self._searched.dim_out == 1:
             raise ArgumentError(
                 "`decision_along` requires a network with several outputs; this network has one. "
                 "Use `along` to find the next wall."
             )
         way = np.asarray(direction, dtype=np.float64).ravel()
         end = number("reach", reach, above=0.0)
-        domain = charted(_ray(self.point, way, 0.0, end), self.network.dim_in)
-        sides, corners = domain_sides(domain)
-        forms = CellForms(self.network, domain, bound_of([Fraction(end)]))
-        search = Search(forms, self.network.outputs, sides, corners)
-        n_pieces = 64 if is_decision else 1
-        while True:
-            found = explore(lambda: search, max_pieces=n_pieces)
-            if is_decision:
-                classes = found.winners_of(self.network.n_groups - 1)
-                node, group = len(self.network.nodes) - 1, 0
-                crossed = np.flatnonzero(classes != classes[0])[:1]
-                rival, vertex = int(classes[crossed].sum()), 2 * int(crossed.sum())
-            else:
-                node, group, rival = (int(x) for x in found.walls[1])
-                crossed, vertex = np.flatnonzero(found.walls[1:2, 0] >= 0), 1
-            if len(crossed):
-                at, off = float(found.vertices[vertex, 0]), float(found.radii[vertex])
-                layer = self.network.nodes[node].name
-                low, high = at, at
-                if off > 0.0:
-                    low, high = max(0.0, nextafter(at - off, -inf)), nextafter(at + off, inf)
-                return NearestWall(layer, group, rival, at, low, high)
-            if found.is_complete or not is_decision:
-                return None
-            n_pieces *= 8
+        domain = charted(_ray(self.point, way, 0.0, end), len(self.point))
+        if isinstance(self._searched, GraphNetwork):
+            return _walk_graph(self._searched, domain, end, is_decision=is_decision)
+        change = find_change(
+            self._searched, domain.coordinates, Fraction(end), is_decision=is_decision
+        )
+        if change is None:
+            return None
+        low = round_below(change.at)
+        high = low if low == change.at else nextafter(low, inf)
+        middle = nearest_float(change.at)
+        return _name_wall(
+            self._searched, change.layer, change.group, change.rival, middle, low, high
+        )
 
 
 def cell_at(model: ModelLike, x: ArrayLike) -> LocalCell:
@@ -247,16 +261,22 @@ def cell_at(model: ModelLike, x: ArrayLike) -> LocalCell:
     distance, the cell beyond that wall, and the distance to the decision boundary.
 
     Args:
-        model: A `GraphNetwork`, `ReluNetwork` or `MaxoutNetwork` with any number of inputs, the
-            path of a file with such a network, or a torch module.
-        x: The point, of shape `(dim_in,)` or of the shape of one input.
+        model: Any model: a `GraphNetwork`, `ReluNetwork`, `MaxoutNetwork`, `AttentionHead`,
+            `Block`, `HardTransformer` or `ArgmaxNetwork` with any number of inputs, the path of a
+            model file, or a torch module. A compiled transformer equals its network only in its
+            `box`; the walls, distances and bounds are those of the network.
+        x: The point, of shape `(dim_in,)` or, for a `GraphNetwork`, of the shape of one input.
 
     Returns:
         The cell.
 
     Raises:
         DtypeError: If `model` has an unsupported type.
-        ShapeMismatchError: If `x` is not a single finite point.
+        ShapeMismatchError: If `x` is not a single point.
+        ArgumentError: If `x` lies outside the `box` of a compiled transformer.
+        SizeLimitError: If the model is neither a graph network nor a ReLU or maxout network, and
+            too large to be composed in integers: if `dim_in + 1` times the number of its weights
+            exceeds $2^{30}$, about a minute of work.
 
     Examples:
         >>> from hardmax import ReluNetwork
@@ -269,14 +289,33 @@ def cell_at(model: ModelLike, x: ArrayLike) -> LocalCell:
         >>> cell.along([0.0, -2.0]).distance
         0.75
     """
-    network = graph_of(read_model(model))
-    points, is_batch = network.read_points(x)
-    if is_batch or not np.isfinite(points).all():
+    read = read_model(model)
+    if isinstance(read, GraphNetwork | ReluNetwork | MaxoutNetwork):
+        graph = graph_of(read)
+        points, is_batch = graph.read_points(x)
+        searched: GraphNetwork | ArgmaxNetwork = with_decision(graph)
+    else:
+        searched = read_network(read)
+        batch = PointBatch.read("x", x, searched.dim_in)
+        points, is_batch = batch.rows, not batch.single
+    if is_batch:
         raise ShapeMismatchError(
-            "`x` must be a single point with finite coordinates; got an array of shape "
-            f"{np.shape(x)}."
+            f"`x` must be a single point; got an array of shape {np.shape(x)}."
         )
-    return _located(with_decision(network), points[0].copy())
+    if isinstance(searched, ArgmaxNetwork):
+        _check_box(read, points[0])
+        check_cell_size(searched)
+    return _located(read, searched, points[0].copy())
+
+
+def _check_box(model: Any, point: FloatArray) -> None:
+    """Raise an error if a model has a box and the point lies outside."""
+    box = getattr(model, "box", None)
+    if isinstance(box, Box) and not box.contains(point[np.newaxis]).all():
+        raise ArgumentError(
+            "`x` must lie in the box for which the model was compiled; "
+            f"{point.tolist()!s:.80} lies outside. Compile for a larger box."
+        )
 
 
 def graph_of(model: Any) -> GraphNetwork:
@@ -310,7 +349,105 @@ def graph_of(model: Any) -> GraphNetwork:
     return build.finish(build.multiply(signal, model.weights[-1], biases[-1]))
 
 
-def _located(network: GraphNetwork, point: FloatArray) -> LocalCell:
+def _walk_graph(
+    network: GraphNetwork, domain: ChartedDomain, end: float, *, is_decision: bool
+) -> NearestWall | None:
+    """Find the first wall of a graph network on a ray."""
+    sides, corners = domain_sides(domain)
+    forms = CellForms(network, domain, bound_of([Fraction(end)]))
+    search = Search(forms, network.outputs, sides, corners)
+    n_pieces = 64 if is_decision else 1
+    while True:
+        found = explore(lambda: search, max_pieces=n_pieces)
+        if is_decision:
+            classes = found.winners_of(network.n_groups - 1)
+            node, group = len(network.nodes) - 1, 0
+            crossed = np.flatnonzero(classes != classes[0])[:1]
+            rival, vertex = int(classes[crossed].sum()), 2 * int(crossed.sum())
+        else:
+            node, group, rival = (int(x) for x in found.walls[1])
+            crossed, vertex = np.flatnonzero(found.walls[1:2, 0] >= 0), 1
+        if len(crossed):
+            at, off = float(found.vertices[vertex, 0]), float(found.radii[vertex])
+            low, high = at, at
+            if off > 0.0:
+                low, high = max(0.0, nextafter(at - off, -inf)), nextafter(at + off, inf)
+            return _name_wall(network, node, group, rival, at, low, high)
+        if found.is_complete or not is_decision:
+            return None
+        n_pieces *= 8
+
+
+def _located(model: Any, searched: GraphNetwork | ArgmaxNetwork, point: FloatArray) -> LocalCell:
+    if isinstance(searched, GraphNetwork):
+        return _locate_in_graph(model, searched, point)
+    return _locate_exactly(model, searched, point)
+
+
+def _locate_exactly(model: Any, network: ArgmaxNetwork, point: FloatArray) -> LocalCell:
+    """Find the cell of a point in integers."""
+    winners: list[int] = []
+    nearest = None
+    for scores in iter_scores_at(network, point):
+        closest = nearest_gap(iter_gaps(scores))
+        if scores.layer == len(network.layers):
+            break
+        winners += scores.winners
+        nearest = nearest_gap([gap for gap in (nearest, closest) if gap is not None])
+    rounded = scores.forms.rounded()
+    with np.errstate(over="ignore", invalid="ignore", under="ignore"):
+        errors = enclose_norms(nearest_error(rounded[:, :-1]))[1]
+    normal = np.zeros(network.dim_in)
+    if nearest is not None:
+        [direction] = rounded_directions([tuple(nearest.form.integers[:-1])], network.dim_in)
+        with np.errstate(under="ignore"):
+            normal = -direction / np.linalg.norm(direction)
+    return LocalCell(
+        point,
+        np.array(winners, dtype=np.int64),
+        np.ascontiguousarray(rounded[:, :-1].T),
+        np.ascontiguousarray(rounded[:, -1]),
+        errors,
+        None if nearest is None else _wall_of(network, nearest, point),
+        None if closest is None else _wall_of(network, closest, point),
+        model,
+        network,
+        scores.winners[0],
+        normal,
+    )
+
+
+def _wall_of(network: ArgmaxNetwork, gap: Gap, point: FloatArray) -> NearestWall:
+    low, high = enclose_distance(gap, point)
+    middle = min(max(low / 2.0 + high / 2.0, low), high)
+    return _name_wall(network, gap.layer, gap.group, gap.rival, middle, low, high)
+
+
+def _name_wall(
+    network: GraphNetwork | ArgmaxNetwork,
+    layer: int,
+    group: int,
+    rival: int,
+    distance: float,
+    low: float,
+    high: float,
+) -> NearestWall:
+    """Return a wall with its name, given the index of its layer or node."""
+    if isinstance(network, GraphNetwork):
+        is_decision = layer == len(network.nodes) - (network.dim_out > 1)
+        place: Any = network.nodes[layer]
+        words = LayerWords(place.name, "unit", "form")
+    elif not (is_decision := layer == len(network.layers)):
+        place, words = network.layers[layer], network.words[layer]
+    if is_decision:
+        name = f"decision, output {rival}"
+        return NearestWall("decision", group, rival, distance, low, high, name)
+    n_forms = place.starts[group + 1] - place.starts[group]
+    name = words.name(group, rival if n_forms > 2 else None)
+    return NearestWall(words.place, group, rival, distance, low, high, name)
+
+
+def _locate_in_graph(model: Any, network: GraphNetwork, point: FloatArray) -> LocalCell:
     """Find the cell of a point, for a network whose last group is the decision."""
     way = np.zeros(network.dim_in)
     way[0] = 1.0
@@ -326,12 +463,13 @@ def _located(network: GraphNetwork, point: FloatArray) -> LocalCell:
     is_decision = gaps.names[:, 0] == (len(network.nodes) - 1 if network.dim_out > 1 else -1)
     nearest, decision = (distances.nearest(np.flatnonzero(m)) for m in (~is_decision, is_decision))
     return LocalCell(
-        network,
         point,
         cell.winners[: network.n_groups - (network.dim_out > 1)].astype(np.int64),
         *_map_of(cell, weight, errors, distances.exact),
         None if nearest is None else distances.wall(nearest, np.flatnonzero(~is_decision)),
         None if decision is None else distances.wall(decision, np.flatnonzero(is_decision)),
+        model,
+        network,
         int(cell.winners[-1]) if network.dim_out > 1 else 0,
         np.zeros(network.dim_in) if nearest is None else -distances.unit_gradient(nearest),
     )
@@ -463,8 +601,8 @@ class _Distances:
         node, group, rival = (int(x) for x in self._gaps.names[nearest])
         low, high = float(self._lows[which].min()), float(self._highs[nearest])
         middle = float(self._lows[nearest]) / 2.0 + high / 2.0
-        name = self._cell.network.nodes[node].name
-        return NearestWall(name, group, rival, min(max(middle, low), high), low, high)
+        distance = min(max(middle, low), high)
+        return _name_wall(self._cell.network, node, group, rival, distance, low, high)
 
     # The largest entry is near 1, so entries that underflow are negligible.
     @np.errstate(under="ignore")

@@ -114,4 +114,4 @@ def distance_to_zero(form: ScaledIntegers, point: FloatArray) -> tuple[float, fl
         size = arb(abs(int(value.integers))) * arb(2) ** (value.exponent - form.exponent)
         squares = sum((arb(int(g)) ** 2 for g in form.integers[:-1]), arb(0))
         distance = size / squares.sqrt()
-        return max(round_down(distance), 0.0), round_up(distance)
+        return max(0.0, round_down(distance)), round_up(distance)

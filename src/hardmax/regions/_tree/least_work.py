@@ -26,6 +26,7 @@ from hardmax.geometry.cones import decide_open_cone
 from hardmax.models.argmax import ArgmaxLayer, ArgmaxNetwork
 from hardmax.models.graphs.graph_networks import GraphNetwork
 from hardmax.models.networks import MaxoutNetwork, ReluNetwork
+from hardmax.regions._location.point_cells import MOST_PRODUCTS, count_products
 from hardmax.regions.charted_domains import ChartedDomain
 from hardmax.typing import FloatArray
 
@@ -103,7 +104,7 @@ def refuse_hopeless(
         reason = f"the first cell would take {_about(seconds)}"
         if max_seconds is not None:
             reason += f", and `max_seconds` is {max_seconds:g}"
-        raise ArgumentError(_refusal(model, where, reason))
+        raise ArgumentError(_refusal(model, network, where, reason))
     if max_cells is None and max_seconds is None:
         exponent = least_exponent(network, where)
         if exponent:
@@ -111,7 +112,7 @@ def refuse_hopeless(
                 f"there are at least 2^{exponent} (`max_cells` and `max_seconds` limit a search to "
                 "some of them)"
             )
-            raise ArgumentError(_refusal(model, where, reason))
+            raise ArgumentError(_refusal(model, network, where, reason))
 
 
 def seconds_to_first_cell(network: ArgmaxNetwork, where: ChartedDomain) -> float:
@@ -316,7 +317,7 @@ def _about(seconds: float) -> str:
     return f"at least {round(seconds / unit):,} {name}"
 
 
-def _refusal(model: Any, where: ChartedDomain, reason: str) -> str:
+def _refusal(model: Any, network: ArgmaxNetwork, where: ChartedDomain, reason: str) -> str:
     """Say why a search is refused, with lines to type instead."""
     n, low, high = where.ambient_dim, 0.0, 1.0
     corners = where.corners
@@ -333,7 +334,8 @@ def _refusal(model: Any, where: ChartedDomain, reason: str) -> str:
         "at random points, `hm.sample_regions(model, "
         f"hm.Box([{low}] * {n}, [{high}] * {n}), 10_000, seed=0)`",
     ]
-    if isinstance(model, GraphNetwork | ReluNetwork | MaxoutNetwork):
+    is_any_size = isinstance(model, GraphNetwork | ReluNetwork | MaxoutNetwork)
+    if is_any_size or count_products(network) <= MOST_PRODUCTS:
         instead.append(f"around one point, `hm.cell_at(model, [{middle}] * {n})`")
     return (
         f"`domain` has {where.dim} dimensions, too many to find every cell of this model: "
