@@ -18,7 +18,7 @@ for (const { name, domain } of domains) {
   const where = readDomain(domain);
   const counted = new Search(engine, network, where, { stores: false });
   counted.run();
-  const n = counted.counted().cells,
+  const n = counted.readCounts().cells,
     nExact = counted.nExact;
   const stored = new Search(engine, network, where);
   stored.run();

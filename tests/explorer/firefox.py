@@ -125,7 +125,7 @@ def check(firefox, path):
     firefox.wait_for("app.view.cells")
     assert firefox("app.view.cells.found.n") == cells_by_the_library(firefox)
     for kind in ("svg", "png", "pdf", "json", "html", "py"):
-        assert firefox(f"app.exported('{kind}').then((blob) => blob.size)") > 200, kind
+        assert firefox(f"app.exportAs('{kind}').then((blob) => blob.size)") > 200, kind
     assert firefox.errors == []
     return frames[len(frames) // 2]
 

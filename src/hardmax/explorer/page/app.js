@@ -50,7 +50,7 @@ function fromLink(text) {
 }
 
 // The state of a link, as far as it is valid: known views, finite numbers, limited sizes.
-function checked(given) {
+function validState(given) {
   const state = firstState();
   if (typeof given !== "object" || given === null) return state;
   if (given.view in VIEWS) state.view = given.view;
@@ -93,7 +93,7 @@ class App {
     Object.assign(this, { engineBytes, presets, models, offers, source, undone: [], history: [] });
     // Questions are numbered across all views, so that a late answer is recognized.
     this.asked = 0;
-    this.state = this.stateOfLink() ?? checked(start ?? {});
+    this.state = this.stateOfLink() ?? validState(start ?? {});
     this.dark = matchMedia("(prefers-color-scheme: dark)");
     this.theme = null;
     this.dark.addEventListener("change", () => this.recolour());
@@ -309,7 +309,7 @@ class App {
 
   hear({ source, data }) {
     if (source !== parent || parent === globalThis || typeof data?.hardmax !== "string") return;
-    const state = JSON.stringify(checked(JSON.parse(data.hardmax)));
+    const state = JSON.stringify(validState(JSON.parse(data.hardmax)));
     if (state === this.last) return;
     this.history.push(this.last);
     this.restore(state);
@@ -352,7 +352,7 @@ class App {
     const text = location.hash.slice(1);
     if (!text) return null;
     try {
-      return checked(fromLink(text));
+      return validState(fromLink(text));
     } catch {
       return null;
     }
@@ -392,7 +392,7 @@ class App {
 
   // --- Exports -------------------------------------------------------------------------------------
 
-  drawn(pen) {
+  drawPicture(pen) {
     const { surface } = this.view,
       hovered = this.view.hovered;
     this.view.hovered = -1;
@@ -402,13 +402,17 @@ class App {
   }
 
   // The content of a file with what the page shows.
-  async exported(kind) {
+  async exportAs(kind) {
     const { surface } = this.view,
       size = [Math.round(surface.width), Math.round(surface.height)];
     if (kind === "svg")
-      return new Blob([this.drawn(new SvgPen(...size, this.paper))], { type: "image/svg+xml" });
+      return new Blob([this.drawPicture(new SvgPen(...size, this.paper))], {
+        type: "image/svg+xml",
+      });
     if (kind === "pdf")
-      return new Blob([this.drawn(new PdfPen(...size, this.paper))], { type: "application/pdf" });
+      return new Blob([this.drawPicture(new PdfPen(...size, this.paper))], {
+        type: "application/pdf",
+      });
     if (kind === "png") return new Promise((done) => surface.canvas.toBlob(done, "image/png"));
     if (kind === "json")
       return new Blob([JSON.stringify(this.view.json(), null, 1)], { type: "application/json" });
@@ -434,7 +438,7 @@ class App {
       this.announce("link copied; it is also in the address bar");
       return;
     }
-    this.download(await this.exported(kind), `hardmax-${this.state.view}.${kind}`);
+    this.download(await this.exportAs(kind), `hardmax-${this.state.view}.${kind}`);
   }
 
   download(content, name) {

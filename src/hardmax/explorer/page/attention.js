@@ -147,7 +147,7 @@ export function hardness({ layers, labels }) {
 
 // The head and the three tokens to show first: tokens with different winners if possible, in the hardest
 // head that has them.
-export function firstLook(data) {
+export function chooseFirstView(data) {
   const n = data.labels.length,
     shares = hardness(data);
   let best = { nWinners: 0 };

@@ -1,12 +1,12 @@
 // The cells of a network on a plane, found by the worker thread: requesting, counting, inspecting, painting
 // and certifying them. The views of regions and of real models extend this class.
 import { css, wallColour } from "./colours.js";
-import { button, element, fixed, grouped, section } from "./controls.js";
+import { button, element, formatFixed, groupDigits, section } from "./controls.js";
 import { wallOf } from "./counting.js";
 import { WALL, drawingOf } from "./drawings.js";
 import { outputForms, readDomain, signatureOf } from "./engine.js";
-import { divided, unitOf } from "./exact.js";
-import { nameWall, titleOf, truncated } from "./models.js";
+import { divide, unitOf } from "./exact.js";
+import { nameWall, titleOf, truncate } from "./models.js";
 import { CanvasPen } from "./pens.js";
 import { Raster } from "./raster.js";
 import { modelText } from "./snippets.js";
@@ -80,7 +80,7 @@ export class CellsView {
       model: this.model,
       domain: this.domain,
       depth: this.given.depth ?? this.network.layers.length,
-      network: truncated(this.network, this.given.depth ?? this.network.layers.length),
+      network: truncate(this.network, this.given.depth ?? this.network.layers.length),
       shown: this.shown,
     };
     this.pump();
@@ -149,7 +149,7 @@ export class CellsView {
     }
     if (progress !== undefined) {
       if (question.isAnswered || (question.isNative && !isNative)) return;
-      this.status.textContent = `${grouped(progress)} cells so far${isNative ? ", by the native engine" : ""} …`;
+      this.status.textContent = `${groupDigits(progress)} cells so far${isNative ? ", by the native engine" : ""} …`;
       this.stopButton.hidden = false;
       if (performance.now() - question.since > SLOW) this.askNatively();
       return;
@@ -180,7 +180,7 @@ export class CellsView {
     this.cells.drawing = drawing ?? drawingOf(found, network, this.app.isDark);
     this.recolour();
     this.counts.set({
-      cells: isComplete ? found.n : `≥ ${grouped(found.n)}`,
+      cells: isComplete ? found.n : `≥ ${groupDigits(found.n)}`,
       ...(isComplete ? {} : { regions: "–", maps: "–" }),
     });
     this.counts.fade(isComplete ? ["regions", "maps"] : []);
@@ -251,7 +251,7 @@ export class CellsView {
     const save = (name, content, type) =>
       content ? button(name, () => this.app.download(new Blob([content], { type }), name)) : null;
     this.proof.replaceChildren(
-      element("p", {}, `Proved in integers: all cells are listed, ${grouped(n)} in total.`),
+      element("p", {}, `Proved in integers: all cells are listed, ${groupDigits(n)} in total.`),
       element(
         "div",
         { class: "row" },
@@ -379,14 +379,14 @@ export class CellsView {
     const forms = outputForms(network, readDomain(domain).chart, signature),
       [up, down] = unitOf(forms);
     forms.rows.slice(0, 3).forEach((row, i) => {
-      const [a, b, c] = row.map((x) => divided(x * up, down)[0]);
-      const term = (x) => `${x < 0 ? "\u2212" : "+"} ${fixed(Math.abs(x)).trim()}`;
+      const [a, b, c] = row.map((x) => divide(x * up, down)[0]);
+      const term = (x) => `${x < 0 ? "\u2212" : "+"} ${formatFixed(Math.abs(x)).trim()}`;
       lines.push(
         element(
           "div",
           {},
           element("dt", {}, `output ${i}`),
-          element("dd", {}, `${fixed(a)} x ${term(b)} y ${term(c)}`),
+          element("dd", {}, `${formatFixed(a)} x ${term(b)} y ${term(c)}`),
         ),
       );
     });

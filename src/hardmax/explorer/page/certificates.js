@@ -4,7 +4,7 @@ import { hashOf, networkHash } from "./checker.js";
 import { Composer, lineOf } from "./counting.js";
 import { signatureOf } from "./engine.js";
 import { integersOf, plane } from "./exact.js";
-import { storedLayer } from "./models.js";
+import { layerToArrays } from "./models.js";
 
 // The bytes of the network file, and the text of the certificate.
 export function certify(network, where, found) {
@@ -147,7 +147,7 @@ export function networkFile(network) {
     else add(`${prefix}weight`, [nIn, nOut], weight);
     add(`${prefix}bias`, [nOut], bias);
   };
-  const layers = network.layers.map(storedLayer);
+  const layers = network.layers.map(layerToArrays);
   layers.forEach((layer, i) => {
     for (const name of NAMES)
       if (layer[name])

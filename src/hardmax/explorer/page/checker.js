@@ -90,7 +90,7 @@ function field(content, name, is) {
   return value;
 }
 
-function only(content, names) {
+function requireFields(content, names) {
   const isSame = content.size === names.length && names.every((name) => content.has(name));
   demand(isSame, `the fields must be ${names.join(", ")}`);
 }
@@ -126,14 +126,14 @@ function readClaim(text) {
   const domain = field(content, "domain", isMap),
     completeness = field(content, "completeness", isMap);
   const fields = "format model domain domain_fingerprint signatures witnesses completeness";
-  only(content, fields.split(" "));
-  only(domain, ["dim", "chart", "chart_denominator", "rows"]);
+  requireFields(content, fields.split(" "));
+  requireFields(domain, ["dim", "chart", "chart_denominator", "rows"]);
   const isTiling = field(completeness, "kind", isText) === "tiling";
   demand(
     isTiling && field(domain, "dim", isWhole) === 2,
     "the explorer checks only tilings of planes; use `hardmax verify`",
   );
-  only(completeness, ["kind"]);
+  requireFields(completeness, ["kind"]);
   const chart = tableOf(domain, "chart", 3),
     rows = tableOf(domain, "rows", 3),
     denominator = integerOf(domain.get("chart_denominator"));
@@ -149,7 +149,7 @@ function readClaim(text) {
   const witnesses = tableOf(content, "witnesses", 3);
   demand(witnesses.length === signatures.length, "there must be one witness per cell");
   const order = signatures.map((_, i) => i);
-  order.sort((i, j) => compared(signatures[i], signatures[j]));
+  order.sort((i, j) => compare(signatures[i], signatures[j]));
   return {
     model: field(content, "model", isText),
     chart,
@@ -160,7 +160,7 @@ function readClaim(text) {
   };
 }
 
-function compared(one, other) {
+function compare(one, other) {
   for (let k = 0; k < Math.min(one.length, other.length); k++)
     if (one[k] !== other[k]) return one[k] - other[k];
   return one.length - other.length;
@@ -389,7 +389,7 @@ function sha256(parts) {
 const floatBits = new DataView(new ArrayBuffer(8));
 
 // A float as an integer over 2^1074.
-function overSmallest(x) {
+function toInteger(x) {
   if (x === 0) return 0n;
   floatBits.setFloat64(0, x);
   const word = floatBits.getBigUint64(0),
@@ -400,8 +400,8 @@ function overSmallest(x) {
 }
 
 // Rows of floats as integers times a scale. Rows are lists of [column, integer] without zeros.
-function scaled(rows) {
-  const whole = rows.map((row) => Array.from(row, overSmallest));
+function toScaledIntegers(rows) {
+  const whole = rows.map((row) => Array.from(row, toInteger));
   // The lowest bit that is set in any of them; scales are at least 1.
   const all = whole.flat().reduce((all, x) => all | (x < 0n ? -x : x), 1n << 1074n),
     shift = BigInt((all & -all).toString(2).length - 1);
@@ -426,7 +426,7 @@ function integerMap({ identity, weight, bias }) {
     ...Array.from({ length: nIn }, (_, k) => weight.numbers[k * nOut + i]),
     bias.numbers[i],
   ]);
-  return { nIn, ...scaled(columns) };
+  return { nIn, ...toScaledIntegers(columns) };
 }
 
 function integerLayer(stored) {
@@ -449,7 +449,9 @@ function integerLayer(stored) {
   );
   const all = Array.from({ length: nQueries }, (_, k) => k);
   const reads = stored.reads ? rowsOf(stored.reads) : groups.map(() => all);
-  const scores = scaled(rowsOf(slopes).map((row, j) => [...row, stored.offsets.numbers[j]]));
+  const scores = toScaledIntegers(
+    rowsOf(slopes).map((row, j) => [...row, stored.offsets.numbers[j]]),
+  );
   groups.forEach(([begin, end], g) => {
     const used = reads[g].filter((k) => k !== -1),
       places = [...reads[g], nQueries];
@@ -463,7 +465,7 @@ function integerLayer(stored) {
     }
     demand(isRight, "`reads` must list distinct entries of the query");
   });
-  const gains = scaled(Array.from(stored.gains.numbers, (gain) => [gain]));
+  const gains = toScaledIntegers(Array.from(stored.gains.numbers, (gain) => [gain]));
   return {
     query,
     output,
@@ -472,7 +474,7 @@ function integerLayer(stored) {
     groups,
     scores,
     gains: { scale: gains.scale, factors: gains.rows.map((row) => (row[0] ? row[0][1] : 0n)) },
-    values: scaled(rowsOf(stored.values)),
+    values: toScaledIntegers(rowsOf(stored.values)),
   };
 }
 
@@ -498,12 +500,12 @@ const dot = (row, point) => row[0] * point[0] + row[1] * point[1] + row[2] * poi
 const ZERO = [0n, 0n, 0n];
 
 // Apply a matrix, given as rows without zeros times a scale, to forms.
-function applied({ rows, scale }, forms) {
+function applyMatrix({ rows, scale }, forms) {
   const out = rows.map((row) => row.reduce((sum, [k, x]) => plus(sum, times(forms[k], x)), ZERO));
   return [...out, times(forms[forms.length - 1], scale)];
 }
 
-const scoresOf = ({ query, scores }, forms) => applied(scores, applied(query, forms));
+const scoresOf = ({ query, scores }, forms) => applyMatrix(scores, applyMatrix(query, forms));
 
 function greatestDivisor(a, b) {
   if (a < 0n) a = -a;
@@ -513,14 +515,14 @@ function greatestDivisor(a, b) {
 }
 
 // Divide forms by their common factor.
-function reduced(forms) {
+function reduceForms(forms) {
   let divisor = 0n;
   for (const row of forms) for (const x of row) divisor = greatestDivisor(divisor, x);
   return divisor > 1n ? forms.map((row) => row.map((x) => x / divisor)) : forms;
 }
 
 // The output of a layer where these forms win. Forms that coincide with a winner contribute equal shares.
-function after(layer, forms, scores, winners) {
+function layerOutput(layer, forms, scores, winners) {
   const one = scores[scores.length - 1][2],
     { gains, values, output, residual } = layer;
   const tied = layer.groups.map(([begin, end], g) => {
@@ -545,13 +547,13 @@ function after(layer, forms, scores, winners) {
     }
   });
   blocks.push([0n, 0n, shares * gains.scale * values.scale * one]);
-  const result = applied(output, blocks);
-  if (!residual) return reduced(result);
+  const result = applyMatrix(output, blocks);
+  if (!residual) return reduceForms(result);
   const mine = result[result.length - 1][2],
     theirs = forms[forms.length - 1][2];
   const sum = result.map((row, i) => plus(times(row, theirs), times(forms[i], mine)));
   sum[sum.length - 1] = [0n, 0n, mine * theirs];
-  return reduced(sum);
+  return reduceForms(sum);
 }
 
 // --- The checks -------------------------------------------------------------------------------------
@@ -571,7 +573,7 @@ function checkShapes({ layers, embedding }, { chart, denominator, rows, signatur
   );
   demand(signatures.length > 0, "the certificate lists no cells");
   signatures.forEach((signature, i) => {
-    demand(i === 0 || compared(signatures[i - 1], signature) < 0, "a cell is listed twice");
+    demand(i === 0 || compare(signatures[i - 1], signature) < 0, "a cell is listed twice");
     demand(
       signature.length === sizes.length && signature.every((winner, g) => winner < sizes[g]),
       "a signature does not fit the model: wrong length, or a winner out of range",
@@ -609,7 +611,7 @@ function checkWinners({ groups }, column, scores, { signatures, witnesses }, cel
 
 // The part of a polygon where all rows are at least 0, or null if it has no interior. A polygon is the list
 // of its corners in order, (x, y, w) with w >= 0 and without common factors.
-function clipped(polygon, rows) {
+function clipPolygon(polygon, rows) {
   for (const row of rows) {
     const values = polygon.map((corner) => dot(row, corner));
     if (!values.some((value) => value > 0n)) return null;
@@ -620,7 +622,7 @@ function clipped(polygon, rows) {
         before = values[k];
       if ((before < 0n && value > 0n) || (before > 0n && value < 0n)) {
         const [p, q] = before < 0n ? [value, -before] : [-value, before];
-        part.push(reduced([plus(times(polygon[k], p), times(polygon[i], q))])[0]);
+        part.push(reduceForms([plus(times(polygon[k], p), times(polygon[i], q))])[0]);
       }
       if (value >= 0n) part.push(polygon[i]);
     });
@@ -653,8 +655,8 @@ function checkTiling({ embedding, layers }, claim) {
     [x, 0n, 0n],
     [0n, y, 0n],
   ]);
-  const start = applied(embedding, [...chart, [0n, 0n, denominator]]);
-  const whole = quadrants.map((polygon) => clipped(polygon, sides)).filter(Boolean);
+  const start = applyMatrix(embedding, [...chart, [0n, 0n, denominator]]);
+  const whole = quadrants.map((polygon) => clipPolygon(polygon, sides)).filter(Boolean);
   const todo = [
     { index: 0, column: 0, forms: start, cells: [0, signatures.length], polygons: whole },
   ];
@@ -671,7 +673,7 @@ function checkTiling({ embedding, layers }, claim) {
     const next = column + layer.groups.length;
     for (const { cells, polygons } of nodes) {
       const winners = signatures[cells[0]].slice(column, next);
-      const later = index + 1 < layers.length ? after(layer, forms, scores, winners) : null;
+      const later = index + 1 < layers.length ? layerOutput(layer, forms, scores, winners) : null;
       todo.push({ index: index + 1, column: next, forms: later, cells, polygons });
     }
   }
@@ -683,7 +685,7 @@ function split(signatures, scores, column, [begin, end], { cells, polygons }) {
   return parts.map((part, i) => {
     const above = (form) => minus(scores[winners[i]], scores[form]);
     const rivals = winners.filter((form) => form !== winners[i]).map(above);
-    const pieces = polygons.map((polygon) => clipped(polygon, rivals)).filter(Boolean);
+    const pieces = polygons.map((polygon) => clipPolygon(polygon, rivals)).filter(Boolean);
     for (let form = begin; form < end; form++) {
       if (winners.includes(form)) continue;
       const row = above(form);

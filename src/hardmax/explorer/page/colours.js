@@ -28,21 +28,21 @@ export const css = ([r, g, b], alpha = 1) =>
 const themeOf = (isDark) => PALETTE[isDark ? "dark" : "light"];
 
 // Lightness, chroma and hue for label i: one of the colours of cells, in one of three tints.
-function labelled(i, isDark) {
+function labelColour(i, isDark) {
   const { cells } = themeOf(isDark),
     [l, c, h] = cells[i % cells.length];
   return [l + PALETTE.tints[Math.floor(i / cells.length) % PALETTE.tints.length], c, h];
 }
 
 // Lightness beyond the theme's knee is compressed towards it, so that no cell is white or black.
-function bent([l, c, h], isDark) {
+function compressLightness([l, c, h], isDark) {
   const { knee } = themeOf(isDark),
     near = knee + PALETTE.bend * (l - knee);
   return rgb(isDark ? Math.max(l, near) : Math.min(l, near), c, h);
 }
 
 // The colour of key i.
-export const keyColour = (i, isDark) => bent(labelled(i, isDark), isDark);
+export const keyColour = (i, isDark) => compressLightness(labelColour(i, isDark), isDark);
 
 // The colour of lines and marks with number i.
 export function strongColour(i, isDark) {
@@ -71,7 +71,7 @@ function codeOf(found, cell, first, count) {
 export function cellColours(found, groupsOfLayers, isDark) {
   const n = found.n,
     { shades, turns, shade, turn, falls } = PALETTE;
-  const colours = Array.from({ length: n }, () => labelled(0, isDark));
+  const colours = Array.from({ length: n }, () => labelColour(0, isDark));
   let first = 0,
     parents = [[0, n]],
     nCuts = 0;
@@ -93,7 +93,7 @@ export function cellColours(found, groupsOfLayers, isDark) {
       for (const [start, stop] of children.slice(before)) {
         const code = codeOf(found, start, first, count);
         for (let i = start; i < stop; i++) {
-          if (nCuts === 0) colours[i] = labelled(code, isDark);
+          if (nCuts === 0) colours[i] = labelColour(code, isDark);
           else {
             colours[i][0] += strength * shade * shades[code % shades.length];
             colours[i][2] += strength * turn * turns[code % turns.length];
@@ -106,7 +106,7 @@ export function cellColours(found, groupsOfLayers, isDark) {
     first += count;
   }
   const bytes = new Uint8Array(3 * n);
-  colours.forEach((colour, i) => bytes.set(bent(colour, isDark), 3 * i));
+  colours.forEach((colour, i) => bytes.set(compressLightness(colour, isDark), 3 * i));
   return bytes;
 }
 

@@ -122,7 +122,8 @@ export function numbers(names) {
   }
   row.set = (values) => {
     for (const [name, value] of Object.entries(values))
-      if (cells[name]) cells[name].textContent = typeof value === "number" ? grouped(value) : value;
+      if (cells[name])
+        cells[name].textContent = typeof value === "number" ? groupDigits(value) : value;
   };
   // Numbers that are out of date are shown paler.
   row.fade = (names) =>
@@ -133,10 +134,10 @@ export function numbers(names) {
 }
 
 // An integer with its digits in groups of three.
-export const grouped = (n) => String(n).replace(/\B(?=(\d{3})+(?!\d))/g, "\u202f");
+export const groupDigits = (n) => String(n).replace(/\B(?=(\d{3})+(?!\d))/g, "\u202f");
 
 // A number with a fixed number of digits and a constant width.
-export function fixed(x, digits = 3) {
+export function formatFixed(x, digits = 3) {
   const text =
     Math.abs(x) >= 1e5 || (x !== 0 && Math.abs(x) < 10 ** -digits)
       ? x.toExponential(digits - 1)

@@ -1,6 +1,6 @@
 // The three counts, which are never mixed: cells, regions (connected, with one affine map) and affine maps.
-import { acceptedSize, firstForms, signatureOf } from "./engine.js";
-import { gcd, layerOutput, layerScores, composed, mapKey, startOf } from "./exact.js";
+import { checkSize, firstForms, signatureOf } from "./engine.js";
+import { gcd, layerOutput, layerScores, compose, mapKey, startOf } from "./exact.js";
 
 // The exact forms of the layers on cells. Each region of the earlier layers is composed once.
 export class Composer {
@@ -37,7 +37,7 @@ export class Composer {
   }
 
   output(signature) {
-    return composed(this.streamBefore(this.network.layers.length, signature), this.network.readout);
+    return compose(this.streamBefore(this.network.layers.length, signature), this.network.readout);
   }
 
   // Winner minus rival of a group, as coprime integers.
@@ -111,13 +111,13 @@ const after = (x) =>
 // Pairs of neighbouring cells, which share a part of a wall of positive length, as a flat array. The core
 // proves most pairs from floats and wall names; integers decide the others.
 export function neighbours(engine, network, where, found) {
-  const matching = matched(engine, network, where, found);
+  const matching = matchNeighbours(engine, network, where, found);
   const open = [];
   matching.isOpen.forEach((is, edge) => is && open.push(edge));
   if (open.length === 0) return matching.pairs;
   return [
     ...matching.pairs,
-    ...overlapping(new Composer(network, where.chart), where, found, open),
+    ...findOverlaps(new Composer(network, where.chart), where, found, open),
   ];
 }
 
@@ -147,7 +147,7 @@ function formStarts(network) {
   return starts;
 }
 
-function matched(engine, network, where, found) {
+function matchNeighbours(engine, network, where, found) {
   engine.forget();
   const { core } = engine,
     nEdges = found.walls.length,
@@ -179,7 +179,7 @@ function matched(engine, network, where, found) {
   engine.ints(polygons + 16, 2).set([layers.length, found.nGroups]);
   engine.floats(polygons + 24, 1)[0] = where.scale;
   engine.ints(polygons + 32, 10).set(pointers);
-  const memory = engine.take(acceptedSize(core.hm_neighbours_size(polygons)));
+  const memory = engine.take(checkSize(core.hm_neighbours_size(polygons)));
   const needed = Number(core.hm_neighbours_gather(polygons, memory));
   if (needed < 0) throw new Error("The cells are not in the order of their signatures.");
   const room = engine.take(needed),
@@ -237,7 +237,7 @@ function position([a, b, c], [p, q, r]) {
   return weight < 0n ? [-up, -weight] : [up, weight];
 }
 
-function overlapping(composer, where, found, open) {
+function findOverlaps(composer, where, found, open) {
   const sides = new Map();
   let cell = 0;
   for (const edge of open) {

@@ -8,8 +8,8 @@ export function knotsOf(drawn, half) {
     if (rising.length === 0 || point[0] > rising[rising.length - 1][0] + half / 100)
       rising.push(point);
   let tolerance = half / 80,
-    kept = thinned(rising, tolerance);
-  while (kept.length > 30) kept = thinned(rising, (tolerance *= 1.5));
+    kept = simplify(rising, tolerance);
+  while (kept.length > 30) kept = simplify(rising, (tolerance *= 1.5));
   const near = (z) => Math.round(256 * z) / 256;
   return kept
     .map(([x, y]) => [near(x), near(y)])
@@ -17,7 +17,7 @@ export function knotsOf(drawn, half) {
 }
 
 // The Ramer-Douglas-Peucker algorithm: drop points close to the chord between the points kept.
-function thinned(points, tolerance) {
+function simplify(points, tolerance) {
   if (points.length < 3) return points;
   const [x0, y0] = points[0],
     [x1, y1] = points[points.length - 1];
@@ -29,8 +29,8 @@ function thinned(points, tolerance) {
   });
   if (worst <= tolerance) return [points[0], points[points.length - 1]];
   return [
-    ...thinned(points.slice(0, at + 1), tolerance).slice(0, -1),
-    ...thinned(points.slice(at), tolerance),
+    ...simplify(points.slice(0, at + 1), tolerance).slice(0, -1),
+    ...simplify(points.slice(at), tolerance),
   ];
 }
 

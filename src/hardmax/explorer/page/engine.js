@@ -2,9 +2,9 @@
 // search, and splitting cells in integers where floats cannot decide.
 import {
   chartForms,
-  clipped,
-  composed,
-  divided,
+  clipPolygon,
+  compose,
+  divide,
   doubledForms,
   finestGrid,
   integersOf,
@@ -32,12 +32,12 @@ const EDGE = 12;
 
 // The status of a core call, or the number of bytes it needs. Throws an error if the core refused a size or
 // an index.
-export function accepted(status, refusal = OUT_OF_RANGE) {
+export function checkStatus(status, refusal = OUT_OF_RANGE) {
   if (status === refusal) throw new Error("A size or an index of the model is out of range.");
   return status;
 }
 
-export const acceptedSize = (nBytes) => accepted(nBytes, 0);
+export const checkSize = (nBytes) => checkStatus(nBytes, 0);
 
 // The memory of the module is allocated block by block, and released all at once.
 export class Engine {
@@ -144,7 +144,7 @@ function packNetwork(engine, network) {
   let classes = network.layers.map(() => []);
   let packed = pack(engine, network, classes);
   if (!packed.isDistinct) {
-    classes = network.layers.map((layer) => (layer.isRelu ? [] : standingClasses(layer)));
+    classes = network.layers.map((layer) => (layer.isRelu ? [] : coincidentClasses(layer)));
     if (classes.some((sets) => sets.length > 0)) packed = pack(engine, network, classes);
   }
   return packed.at;
@@ -164,13 +164,13 @@ function pack(engine, network, classes) {
   const { core } = engine,
     given = engine.putLongs(integers);
   const nBytes = core.hm_network_size(given, BigInt(integers.length), at, BigInt(n));
-  const memory = engine.take(acceptedSize(nBytes));
+  const memory = engine.take(checkSize(nBytes));
   return { at: memory, isDistinct: core.hm_network_init(memory, given, at, 0) !== 0 };
 }
 
 // Sets of two or more forms of one group that coincide on every input of the layer: as forms of that input,
 // of any width, they have equal integers.
-function standingClasses(layer) {
+function coincidentClasses(layer) {
   const { nIn, nOut, weight, bias } = layer.query;
   const slopes = integersOf(layer.slopes),
     offsets = integersOf(layer.offsets);
@@ -238,7 +238,7 @@ function meanOf(numbers) {
   const { integers, exponent } = integersOf(numbers);
   const sum = integers.reduce((a, b) => a + b, 0n),
     n = BigInt(numbers.length);
-  return exponent >= 0 ? divided(sum << BigInt(exponent), n) : divided(sum, n << BigInt(-exponent));
+  return exponent >= 0 ? divide(sum << BigInt(exponent), n) : divide(sum, n << BigInt(-exponent));
 }
 
 // --- Domains -------------------------------------------------------------------------------------
@@ -281,7 +281,7 @@ export function readDomain(domain) {
   const rows = (domain.rows ?? []).map((row) => row.map(BigInt));
   let polygon = plane();
   rows.forEach(([a, b, c], i) => {
-    polygon = clipped(polygon, [-a, -b, c, 0n], [-1, i, 0, 0], i);
+    polygon = clipPolygon(polygon, [-a, -b, c, 0n], [-1, i, 0, 0], i);
   });
   if (polygon.length === 0) throw new Error("The domain has no interior.");
   const edges = new Float64Array(polygon.length * EDGE);
@@ -304,7 +304,7 @@ function scaleOf(edges) {
 
 // The exact stream before the first layer.
 export function firstForms(network, chart) {
-  return composed(chartForms(chart), network.embedding);
+  return compose(chartForms(chart), network.embedding);
 }
 
 // The exact output on the cell of a signature.
@@ -315,7 +315,7 @@ export function outputForms(network, chart, signature) {
     const winners = signature.subarray(first, (first += layer.nGroups));
     stream = layerOutput(layer, stream, layerScores(layer, stream), winners);
   }
-  return composed(stream, network.readout);
+  return compose(stream, network.readout);
 }
 
 export const signatureOf = (found, cell) =>
@@ -382,12 +382,12 @@ export class Search {
     const widest = this.largest >= 24 ? this.largest : 0;
     this.stack = [256 + 16 * widest, 48 + widest];
     const given = [this.packed, start, ...this.stack];
-    const nBytes = acceptedSize(core.hm_search_begin(0, 0, ...given));
+    const nBytes = checkSize(core.hm_search_begin(0, 0, ...given));
     this.at = engine.take(nBytes);
     core.hm_search_begin(this.at, nBytes, ...given);
     const cell = this.writeCell(where.edges, where.walls);
     const nobody = engine.take(8);
-    while (accepted(core.hm_search_push(this.at, 0, 0, nobody, nobody, cell))) this.grow();
+    while (checkStatus(core.hm_search_push(this.at, 0, 0, nobody, nobody, cell))) this.grow();
     this.counts = engine.take(32);
   }
 
@@ -459,7 +459,7 @@ export class Search {
       ]);
   }
 
-  counted() {
+  readCounts() {
     this.engine.core.hm_search_counts(this.at, this.counts);
     const [cells, filtered, expanded, items] = Array.from(
       this.engine.longs(this.counts, 4),
@@ -544,7 +544,7 @@ export class Search {
   top() {
     const { engine } = this,
       { core } = engine;
-    const item = this.counted().items - 1;
+    const item = this.readCounts().items - 1;
     this.scratch ??= { place: engine.take(12), cell: engine.take(56), room: 0 };
     const { place, cell } = this.scratch;
     engine.ints(cell, 14).fill(0);
@@ -641,7 +641,7 @@ export class Search {
         scores.rows.map((row) => row.join(" ")),
         layer,
       );
-      this.hasMeans ||= String(classes) !== String(standingClasses(layer));
+      this.hasMeans ||= String(classes) !== String(coincidentClasses(layer));
       const { first, gains, gainRadii, values, valueRadii } = coincidingMeans(layer, classes);
       merged = [
         engine.putInts(first),
@@ -713,7 +713,7 @@ export class Search {
       );
     });
     let isGrown = false;
-    while (accepted(engine.core.hm_search_replace(this.at, parts.length, winners, cells)))
+    while (checkStatus(engine.core.hm_search_replace(this.at, parts.length, winners, cells)))
       (this.grow(), (isGrown = true));
     // If the stack has grown, its new memory lies after the mark and must not be released.
     if (!isGrown) engine.top = mark;
@@ -729,7 +729,7 @@ export class Search {
       let part = whole;
       for (const rival of members) {
         if (rival === winner) continue;
-        part = clipped(
+        part = clipPolygon(
           part,
           difference(rows[winner], rows[rival]),
           [layer, group, winner - first, rival - first],
@@ -763,7 +763,7 @@ function difference(one, other) {
 
 // The numbers of a new line: its exact coefficients, rounded, and their radii.
 function floatsOf(line, up, down) {
-  const [a, b, c] = line.slice(0, 3).map((x) => divided(x * up, down));
+  const [a, b, c] = line.slice(0, 3).map((x) => divide(x * up, down));
   return [a[0], b[0], c[0], 0, Math.max(a[1], b[1]), c[1]];
 }
 

@@ -64,7 +64,7 @@ export function gcd(a, b) {
 // The quotient is truncated to at least 64 bits. The last bit is set if anything nonzero was cut off, so
 // Number() rounds the result as it would round the quotient. Small quotients are rounded to a multiple of
 // 2^-1074.
-export function divided(p, q) {
+export function divide(p, q) {
   if (p === 0n) return [0, 0];
   if (q < 0n) {
     p = -p;
@@ -99,7 +99,7 @@ function cutQuotient(p, q, shift) {
 
 // --- Affine forms of the plane: rows (a1, a2, c) times 2^exponent / denominator -------------------
 
-function raised(forms, exponent, denominator) {
+function rescale(forms, exponent, denominator) {
   const factor = (denominator / forms.denominator) << BigInt(forms.exponent - exponent);
   return factor === 1n ? forms.rows : forms.rows.map((row) => row.map((x) => x * factor));
 }
@@ -109,8 +109,8 @@ const lcm = (a, b) => (a / gcd(a, b)) * b;
 function sumOfForms(one, other) {
   const exponent = Math.min(one.exponent, other.exponent);
   const denominator = lcm(one.denominator, other.denominator);
-  const rows = raised(one, exponent, denominator);
-  const more = raised(other, exponent, denominator);
+  const rows = rescale(one, exponent, denominator);
+  const more = rescale(other, exponent, denominator);
   return {
     rows: rows.map((row, i) => row.map((x, k) => x + more[i][k])),
     exponent,
@@ -126,9 +126,9 @@ export function unitOf(forms) {
 }
 
 // Apply a map to forms: weights (n_in, n_out), or (n_out, n_in) if `byForms`, and offsets (n_out).
-function applied(forms, table, nIn, nOut, at) {
+function applyTable(forms, table, nIn, nOut, at) {
   const exponent = Math.min(forms.exponent, 0);
-  const rows = raised(forms, exponent, forms.denominator);
+  const rows = rescale(forms, exponent, forms.denominator);
   const one = forms.denominator << BigInt(-exponent);
   const out = [];
   for (let i = 0; i < nOut; i++) {
@@ -158,10 +158,10 @@ function tableOf(owner, weights, offsets) {
   return table;
 }
 
-export function composed(forms, map) {
+export function compose(forms, map) {
   if (map.weight === null) return forms;
   const { nIn, nOut } = map;
-  return applied(forms, tableOf(map, map.weight, map.bias), nIn, nOut, (k, i) => k * nOut + i);
+  return applyTable(forms, tableOf(map, map.weight, map.bias), nIn, nOut, (k, i) => k * nOut + i);
 }
 
 // The coordinates of t W + b as forms in t, for a chart with W of shape (2, n) or the identity.
@@ -175,11 +175,11 @@ export function chartForms(chart) {
       exponent: 0,
       denominator: 1n,
     };
-  return composed(chartForms(null), chart);
+  return compose(chartForms(null), chart);
 }
 
 export function layerScores(layer, stream) {
-  const query = composed(stream, layer.query);
+  const query = compose(stream, layer.query);
   if (layer.isRelu) {
     const rows = query.rows.flatMap((row) => [[0n, 0n, 0n], row]);
     return { ...query, rows };
@@ -187,7 +187,7 @@ export function layerScores(layer, stream) {
   const { nForms } = layer;
   const n = layer.query.nOut;
   const table = tableOf(layer, layer.slopes, layer.offsets);
-  return applied(query, table, n, nForms, (k, j) => j * n + k);
+  return applyTable(query, table, n, nForms, (k, j) => j * n + k);
 }
 
 const sameRow = (a, b) => a[0] === b[0] && a[1] === b[1] && a[2] === b[2];
@@ -235,7 +235,7 @@ export function layerOutput(layer, stream, scores, winners) {
       }
     }
   }
-  const result = composed(sumOfForms(carried, fixed), layer.output);
+  const result = compose(sumOfForms(carried, fixed), layer.output);
   return layer.residual ? sumOfForms(result, stream) : result;
 }
 
@@ -265,7 +265,7 @@ export function roundedForms(forms, rows, scale) {
   const n = rows.length;
   const block = new Float64Array(4 * n);
   rows.forEach((row, i) => {
-    const [a, b, c] = row.map((x) => divided(x * up, down));
+    const [a, b, c] = row.map((x) => divide(x * up, down));
     ((block[i] = a[0]), (block[n + i] = b[0]), (block[2 * n + i] = c[0]));
     block[3 * n + i] = Math.max(scale * Math.max(a[1], b[1]), c[1]);
   });
@@ -279,10 +279,10 @@ export function doubledForms(forms, rows, scale) {
   const block = new Float64Array(7 * n);
   rows.forEach((row, i) => {
     row.forEach((x, k) => {
-      const high = divided(x * up, down)[0];
+      const high = divide(x * up, down)[0];
       const [m, e] = dyadic(high);
       const [p, q] = e >= 0 ? [m << BigInt(e), 1n] : [m, 1n << BigInt(-e)];
-      const [low, error] = divided(x * up * q - p * down, down * q);
+      const [low, error] = divide(x * up * q - p * down, down * q);
       ((block[k * n + i] = high), (block[(3 + k) * n + i] = low));
       block[6 * n + i] = Math.max(block[6 * n + i], error * (k < 2 ? scale : 1));
     });
@@ -338,7 +338,7 @@ export function plane() {
 
 // The part of a polygon where a form is positive: the polygon itself, a smaller one, or nothing. If the form
 // vanishes on the whole polygon, nothing is left.
-export function clipped(edges, line, label, source) {
+export function clipPolygon(edges, line, label, source) {
   const signs = edges.map((edge) => signAt(line, edge.start));
   if (Math.max(...signs) <= 0) return [];
   if (Math.min(...signs) >= 0) return edges;
@@ -357,10 +357,10 @@ export function clipped(edges, line, label, source) {
 
 // Six numbers: point, radius, direction, radius.
 export function roundedVertex([x0, x1, y0, y1, w]) {
-  const x = divided(x0, w),
-    y = divided(y0, w),
-    dx = divided(x1, w),
-    dy = divided(y1, w);
+  const x = divide(x0, w),
+    y = divide(y0, w),
+    dx = divide(x1, w),
+    dy = divide(y1, w);
   return [x[0], y[0], Math.max(x[1], y[1]), dx[0], dy[0], Math.max(dx[1], dy[1])];
 }
 
@@ -368,6 +368,6 @@ export function roundedVertex([x0, x1, y0, y1, w]) {
 export function roundedLine(line) {
   if (line[3] !== 0n) return [Number(line[0]), Number(line[1]), 0, 1, 0, 0];
   const shift = 1n << BigInt(Math.max(...line.slice(0, 3).map(bitLength)));
-  const [a, b, c] = line.slice(0, 3).map((x) => divided(x, shift));
+  const [a, b, c] = line.slice(0, 3).map((x) => divide(x, shift));
   return [a[0], b[0], c[0], 0, Math.max(a[1], b[1]), c[1]];
 }

@@ -5,7 +5,7 @@ import {
   button,
   choice,
   element,
-  fixed,
+  formatFixed,
   numbers,
   pointerSection,
   section,
@@ -276,9 +276,10 @@ export class HeadView {
       return;
     }
     const { first, second, margin, weight } = rankingAt(head, diagram.offsets, pointer, head.tau);
-    const rest = second === undefined ? "" : `, ahead of key ${second} by ${fixed(margin).trim()}`;
+    const rest =
+      second === undefined ? "" : `, ahead of key ${second} by ${formatFixed(margin).trim()}`;
     this.info.textContent =
-      `(${fixed(pointer[0], 2)}, ${fixed(pointer[1], 2)}): key ${first} wins${rest}.` +
+      `(${formatFixed(pointer[0], 2)}, ${formatFixed(pointer[1], 2)}): key ${first} wins${rest}.` +
       (head.tau > 0 ? ` Its attention weight is ${weight.toFixed(3)}.` : "");
   }
 

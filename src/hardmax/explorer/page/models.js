@@ -119,7 +119,7 @@ const sum = (numbers) => numbers.reduce((a, b) => a + b, 0);
 // The network of a model given as plain data, { kind, ... } with the fields of the Python class. Throws an
 // error if the sizes do not match.
 export function networkOf(model) {
-  const network = builtNetwork(model);
+  const network = buildNetwork(model);
   checkNetwork(network);
   return { ...network, words: wordsOf(model, network.layers.length) };
 }
@@ -181,7 +181,7 @@ function checkNetwork({ layers, embedding, readout }) {
   require(readout.nIn === width, "the readout does not match the width of the stream");
 }
 
-function builtNetwork(model) {
+function buildNetwork(model) {
   if (model.kind === "ReluNetwork") {
     const { weights, biases } = model,
       layers = [];
@@ -202,7 +202,7 @@ function builtNetwork(model) {
     return { layers, embedding: identity(dim), readout: readMap(weights[last], biases[last]) };
   }
   if (model.kind === "AttentionHead")
-    return builtNetwork({
+    return buildNetwork({
       kind: "HardTransformer",
       blocks: [{ heads: [model], attention_residual: false }],
     });
@@ -308,7 +308,7 @@ function isReluLayer({
 
 // A layer as it is stored in files: arrays { shape, numbers }. A unit is a group of two forms: 0 and its
 // entry of the query.
-export function storedLayer(layer) {
+export function layerToArrays(layer) {
   const { query, output, residual, nForms, nGroups, width } = layer;
   const array = (numbers, ...shape) => ({ shape, numbers });
   const range = (n, entry) => Array.from({ length: n }, (_, i) => entry(i));
@@ -358,7 +358,7 @@ export function storedLayer(layer) {
 }
 
 // The first layers of a network, without the layers after them and the readout.
-export function truncated(network, nLayers) {
+export function truncate(network, nLayers) {
   if (nLayers >= network.layers.length) return network;
   const layers = network.layers.slice(0, nLayers);
   const width = nLayers > 0 ? layers[nLayers - 1].output.nOut : network.embedding.nOut;

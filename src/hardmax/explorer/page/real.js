@@ -3,7 +3,7 @@
 import {
   breakpoints,
   checkHeads,
-  firstLook,
+  chooseFirstView,
   hardness,
   leaderOf,
   pathPieces,
@@ -18,7 +18,7 @@ import { css, keyColour, strongColour, wallColour } from "./colours.js";
 import {
   button,
   element,
-  fixed,
+  formatFixed,
   numbers,
   pointerSection,
   section,
@@ -26,7 +26,7 @@ import {
   toggle,
 } from "./controls.js";
 import { signatureOf } from "./engine.js";
-import { divided } from "./exact.js";
+import { divide } from "./exact.js";
 import { nameOf, networkOf } from "./models.js";
 import { Surface, contains, cornersOf, cutToWindow, onScreen } from "./surface.js";
 
@@ -326,7 +326,7 @@ export class RealView extends CellsView {
 
   // Clamp the indices of the state to the sizes of the model.
   limit() {
-    if (!Array.isArray(this.given.tokens)) Object.assign(this.given, firstLook(this.data));
+    if (!Array.isArray(this.given.tokens)) Object.assign(this.given, chooseFirstView(this.data));
     const { given, data } = this,
       n = data.labels.length,
       within = (x, end) => Math.min(Math.max(Math.floor(Number(x)) || 0, 0), end - 1);
@@ -442,7 +442,7 @@ export class RealView extends CellsView {
       const words = [
         this.labelOf(token),
         this.labelOf(this.shown.seen[first]),
-        margin < Infinity ? fixed(margin, 2) : "–",
+        margin < Infinity ? formatFixed(margin, 2) : "–",
         `${(100 * weight).toFixed(0)} %`,
       ];
       return element("tr", {}, ...words.map((word) => element("td", {}, word)));
@@ -464,7 +464,7 @@ export class RealView extends CellsView {
       "aria-label",
       `${nameOf(wordsOf(this.shown), head)}: the winners at the three queries, and their margins`,
     );
-    const number = ([p, q]) => divided(p, q)[0];
+    const number = ([p, q]) => divide(p, q)[0];
     this.counts.set({ breakpoints: this.breaks.length });
     const few = this.breaks.slice(0, 12).map((at) => {
       const changes = this.path.flatMap((pieces, g) => {
@@ -538,7 +538,7 @@ export class RealView extends CellsView {
     pen.line([...a, ...b], { stroke: app.paper, width: 5 });
     pen.line([...a, ...b], { stroke: app.ink, width: 2 });
     for (const at of this.breaks) {
-      const part = divided(...at)[0];
+      const part = divide(...at)[0];
       pen.circle(a[0] + part * (b[0] - a[0]), a[1] + part * (b[1] - a[1]), 3.2, {
         fill: app.paper,
         stroke: app.ink,
@@ -614,7 +614,7 @@ export class RealView extends CellsView {
     if (!this.path) return;
     const { width, height } = surface,
       tall = height / this.path.length,
-      number = ([p, q]) => divided(p, q)[0];
+      number = ([p, q]) => divide(p, q)[0];
     this.path.forEach((pieces, g) => {
       for (const { winner, begin, end } of pieces) {
         const [x, u] = [begin, end].map((at) => width * number(at)),
@@ -634,7 +634,7 @@ export class RealView extends CellsView {
 
   json() {
     const { given, data } = this;
-    const exact = ([p, q]) => ({ value: divided(p, q)[0], fraction: [String(p), String(q)] });
+    const exact = ([p, q]) => ({ value: divide(p, q)[0], fraction: [String(p), String(q)] });
     return {
       ...super.json(),
       name: data.name,

@@ -1,5 +1,5 @@
 // A slider for one weight of a model, selected by the name of its array, its row and its column.
-import { element, fixed, section, slider } from "./controls.js";
+import { element, formatFixed, section, slider } from "./controls.js";
 
 // The weight arrays of a model by name; each is a list of rows or of numbers.
 function weightArrays(model) {
@@ -51,7 +51,7 @@ export class WeightPanel {
       max: 4,
       step: 1 / 64,
       value: 0,
-      text: fixed,
+      text: formatFixed,
       oninput: (value) => change((model) => this.place(model), value),
       onchange: commit,
     });

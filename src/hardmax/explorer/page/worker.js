@@ -4,7 +4,7 @@ import { checkCertificate } from "./checker.js";
 import { countRegions } from "./counting.js";
 import { drawingOf } from "./drawings.js";
 import { Engine, Search, readDomain } from "./engine.js";
-import { networkOf, truncated } from "./models.js";
+import { networkOf, truncate } from "./models.js";
 
 const MOST_CELLS = 400000;
 const MOST_CERTIFIED = 20000;
@@ -25,7 +25,7 @@ export function serve(scope) {
     const began = performance.now(),
       under = new Search(await loading, network, where);
     while (!under.run(12, most)) {
-      const { cells } = under.counted();
+      const { cells } = under.readCounts();
       if (cells >= most) break;
       await rest();
       if (latest !== question) return null;
@@ -37,7 +37,7 @@ export function serve(scope) {
 
   async function answer(question) {
     const { id, model, domain, depth, isDark, isLight, found: known } = question,
-      network = truncated(networkOf(model), depth),
+      network = truncate(networkOf(model), depth),
       where = readDomain(domain);
     if (known) {
       scope.postMessage({ id, counts: countRegions(await loading, network, where, known) });
@@ -58,7 +58,7 @@ export function serve(scope) {
 
   async function prove(question) {
     const { id, model, domain, depth, certificate } = question,
-      network = truncated(networkOf(model), depth);
+      network = truncate(networkOf(model), depth);
     if (certificate !== undefined) {
       const file = networkFile(network);
       scope.postMessage({ id, proof: { ...checkCertificate(file, certificate), isGiven: true } });
