@@ -7,28 +7,30 @@ import sys
 from importlib import import_module
 from pathlib import Path
 
-from benchmarks.tables import markdown
+from benchmarks.tables import to_markdown
 
 
-def available() -> list[str]:
+def list_benchmarks() -> list[str]:
     """Return the names of all benchmarks."""
     return sorted(
         path.stem.removeprefix("bench_") for path in Path(__file__).parent.glob("bench_*.py")
     )
 
 
-def chosen(words: list[str]) -> list[str]:
+def select_benchmarks(words: list[str]) -> list[str]:
     """Return the benchmarks that are named; all if none is."""
-    unknown = sorted(set(words) - set(available()))
+    unknown = sorted(set(words) - set(list_benchmarks()))
     if unknown:
-        sys.exit(f"no such benchmark: {', '.join(unknown)}; there are {', '.join(available())}")
-    return words or available()
+        sys.exit(
+            f"no such benchmark: {', '.join(unknown)}; there are {', '.join(list_benchmarks())}"
+        )
+    return words or list_benchmarks()
 
 
 def main() -> None:
-    for name in chosen([word for word in sys.argv[1:] if not word.startswith("-")]):
+    for name in select_benchmarks([word for word in sys.argv[1:] if not word.startswith("-")]):
         for table in import_module(f"benchmarks.bench_{name}").tables():
-            print(markdown(table), flush=True)
+            print(to_markdown(table), flush=True)
 
 
 if __name__ == "__main__":

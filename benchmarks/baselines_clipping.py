@@ -9,7 +9,9 @@ import numpy as np
 from hardmax.typing import BoolArray, FloatArray
 
 
-def clipped_regions(weights: list[FloatArray], biases: list[FloatArray], half_width: float) -> int:
+def count_by_clipping(
+    weights: list[FloatArray], biases: list[FloatArray], half_width: float
+) -> int:
     """Count the cells of a ReLU network in the square [-half_width, half_width]^2.
 
     Args:
@@ -37,15 +39,15 @@ def clipped_regions(weights: list[FloatArray], biases: list[FloatArray], half_wi
                     else:
                         upper = is_on.copy()
                         upper[unit] = 1.0
-                        split.append((_half(part, values, values > 0), upper))
-                        split.append((_half(part, values, values <= 0), is_on))
+                        split.append((_clip_polygon(part, values, values > 0), upper))
+                        split.append((_clip_polygon(part, values, values <= 0), is_on))
                 parts = split
             found += [(part, (slopes * is_on, offsets * is_on)) for part, is_on in parts]
         regions = found
     return len(regions)
 
 
-def _half(polygon: FloatArray, values: FloatArray, kept: BoolArray) -> FloatArray:
+def _clip_polygon(polygon: FloatArray, values: FloatArray, kept: BoolArray) -> FloatArray:
     """Return the part of a polygon on the side of a line whose vertices are kept."""
     corners = []
     for i, point in enumerate(polygon):

@@ -14,7 +14,9 @@ import numpy as np
 from hardmax.typing import FloatArray, IntArray
 
 
-def edge_subdivision(weights: list[FloatArray], biases: list[FloatArray], half_width: float) -> int:
+def count_by_edge_subdivision(
+    weights: list[FloatArray], biases: list[FloatArray], half_width: float
+) -> int:
     """Count the cells of a ReLU network in the box [-half_width, half_width]^dim.
 
     Args:
@@ -39,12 +41,12 @@ def edge_subdivision(weights: list[FloatArray], biases: list[FloatArray], half_w
     for weight, bias in zip(weights, biases, strict=True):
         values = hidden @ weight + bias
         for unit in range(weight.shape[1]):
-            values, signs, edges = _split(values, signs, edges, unit, dim)
+            values, signs, edges = _split_edges(values, signs, edges, unit, dim)
         hidden = np.maximum(values, 0.0)
     return _count_cells(signs, 2 * dim, dim)
 
 
-def _split(
+def _split_edges(
     values: FloatArray, signs: IntArray, edges: IntArray, unit: int, dim: int
 ) -> tuple[FloatArray, IntArray, IntArray]:
     """Split all edges by one unit; return the new values, signs and edges."""
@@ -63,12 +65,12 @@ def _split(
     name[:, -1] = 0
     numbers = len(values) + np.arange(len(new))
     halves = np.stack([np.r_[one, other], np.r_[numbers, numbers]], axis=1)
-    across = _joined(name, numbers, dim)
+    across = _connect_vertices(name, numbers, dim)
     edges = np.concatenate([edges[~is_cut], halves, across])
     return np.concatenate([values, new]), np.concatenate([signs, name]), edges
 
 
-def _joined(name: IntArray, numbers: IntArray, dim: int) -> IntArray:
+def _connect_vertices(name: IntArray, numbers: IntArray, dim: int) -> IntArray:
     """Return the edges between new vertices that lie on a common face."""
     if dim == 1:
         return np.empty((0, 2), dtype=np.int64)

@@ -5,7 +5,7 @@ import numpy as np
 from hardmax.typing import FloatArray
 
 
-def by_contiguous_rows(a: FloatArray, b: FloatArray, block: int = 256) -> FloatArray:
+def multiply_by_rows(a: FloatArray, b: FloatArray, block: int = 256) -> FloatArray:
     """Add each row of the left factor to the transposed right one: maxima along rows, in blocks."""
     transposed = np.ascontiguousarray(b.T)
     out, terms = np.empty((len(a), b.shape[1])), np.empty((block, len(b)))
@@ -19,7 +19,7 @@ def by_contiguous_rows(a: FloatArray, b: FloatArray, block: int = 256) -> FloatA
     return out
 
 
-def by_outer_sums(a: FloatArray, b: FloatArray, block: int = 32) -> FloatArray:
+def multiply_by_outer_sums(a: FloatArray, b: FloatArray, block: int = 32) -> FloatArray:
     """For each inner index an outer sum, accumulated over blocks of rows that stay in cache."""
     columns = np.ascontiguousarray(a.T)
     out, terms = np.full((len(a), b.shape[1]), -np.inf), np.empty((block, b.shape[1]))

@@ -28,7 +28,7 @@ SHAPES = {
 EPSILONS = (1e-1, 1e-2, 1e-4)
 
 
-def network(
+def random_network(
     widths: list[int], ranks: tuple[int, int] | None, seed: int
 ) -> MaxoutNetwork | ReluNetwork:
     """A random network whose layers keep the size of their inputs."""
@@ -51,7 +51,7 @@ def network(
     return MaxoutNetwork([*weights, numbers(n_in, n_out) / n_in**0.5], [*biases, numbers(n_out)])
 
 
-def plain_nonzeros(widths: list[int], k: int) -> int:
+def count_plain_nonzeros(widths: list[int], k: int) -> int:
     """The nonzero weights of the plain construction, counted from its description."""
     *hidden, n_out = widths
     total = k * (hidden[0] + 1) + n_out + 2 * hidden[-1] * (1 + n_out)
@@ -61,21 +61,21 @@ def plain_nonzeros(widths: list[int], k: int) -> int:
     return total
 
 
-def worst(compiled, net, rng) -> float:  # type: ignore[no-untyped-def]
+def find_worst_error(compiled, net, rng) -> float:  # type: ignore[no-untyped-def]
     """The largest error that random points and a shrinking search find."""
     dim = net.dim_in
 
-    def errors(x: np.ndarray) -> np.ndarray:
+    def compute_errors(x: np.ndarray) -> np.ndarray:
         return np.abs(compiled.transformer(x) - net(x)).max(axis=1)
 
     points = rng.uniform(-1, 1, (3000, dim))
-    found = errors(points)
+    found = compute_errors(points)
     centres = points[np.argsort(-found)[:20]]
     found = np.sort(found)[::-1][:20].copy()
     reach = 0.3
     for _ in range(30):
         tries = np.clip(centres[:, None] + reach * rng.normal(size=(20, 20, dim)), -1, 1)
-        values = errors(tries.reshape(-1, dim)).reshape(20, 20)
+        values = compute_errors(tries.reshape(-1, dim)).reshape(20, 20)
         better = values.max(axis=1) > found
         centres[better] = tries[np.arange(20), values.argmax(axis=1)][better]
         found = np.maximum(found, values.max(axis=1))
@@ -87,7 +87,7 @@ def tables() -> Iterator[Table]:
     """Yield the sizes of compiled networks, and their errors beside those certified."""
     rows = []
     for name, (widths, ranks) in SHAPES.items():
-        net = network(widths, ranks, 0)
+        net = random_network(widths, ranks, 0)
         box = Box(np.full(widths[0], -1.0), np.full(widths[0], 1.0))
         compile_ = compile_relu if ranks is None else compile_maxout
         rng = np.random.default_rng(1)
@@ -97,8 +97,8 @@ def tables() -> Iterator[Table]:
         made = [cpu_seconds(partial(compile_, net, box, epsilon)) for epsilon in EPSILONS]
         k = 2 if ranks is None else ranks[1]
         n = hard.size.source_parameters
-        plain = plain_nonzeros(widths, k) / n
-        shares = [worst(soft, net, rng) / soft.certified_error for soft, _ in made]
+        plain = count_plain_nonzeros(widths, k) / n
+        shares = [find_worst_error(soft, net, rng) / soft.certified_error for soft, _ in made]
         seconds = np.mean([spent for _, spent in made])
         rows.append((name, n, hard.size.overhead, plain, error, *shares, seconds))
     shares = [f"found / certified, {epsilon:g}" for epsilon in EPSILONS]

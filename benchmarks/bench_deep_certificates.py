@@ -69,46 +69,46 @@ def _train(matrices: list, offsets: list, rng: np.random.Generator) -> None:
             slope = back
 
 
-def worst_found(compiled: object, net: ReluNetwork | MaxoutNetwork, seed: int) -> float:
+def find_worst_error(compiled: object, net: ReluNetwork | MaxoutNetwork, seed: int) -> float:
     """The largest error a search finds."""
     rng = np.random.default_rng(seed)
     low, high = compiled.box.low, compiled.box.high
 
-    def errors(x: np.ndarray) -> np.ndarray:
+    def compute_errors(x: np.ndarray) -> np.ndarray:
         return np.abs(compiled.transformer(np.clip(x, low, high)) - net(np.clip(x, low, high)))[
             :, 0
         ]
 
     n = int(np.clip(4_000_000 // net.n_parameters, 16, 200))
     points = np.concatenate(
-        [rng.uniform(low, high, (n, len(low))), _on_walls(net, low, high, n, rng)]
+        [rng.uniform(low, high, (n, len(low))), _find_points_on_walls(net, low, high, n, rng)]
     )
-    found = errors(points)
+    found = compute_errors(points)
     order = np.argsort(-found)[: max(n // 25, 2)]
     centres, found, reach = points[order], found[order], 0.1 * (high - low)
     for _ in range(12):
         tries = centres[:, None] + rng.normal(size=(len(centres), 8, len(low))) * reach
-        values = errors(tries.reshape(-1, len(low))).reshape(len(centres), 8)
+        values = compute_errors(tries.reshape(-1, len(low))).reshape(len(centres), 8)
         best, better = values.argmax(axis=1), values.max(axis=1) > found
         centres = np.where(better[:, None], tries[np.arange(len(centres)), best], centres)
         found, reach = np.maximum(found, values.max(axis=1)), 0.4 * reach
     return float(found.max())
 
 
-def _on_walls(
+def _find_points_on_walls(
     net: object, low: np.ndarray, high: np.ndarray, n: int, rng: np.random.Generator
 ) -> np.ndarray:
     """Points where some unit switches, by bisection of segments with different signatures."""
     a, b = rng.uniform(low, high, (2, n, len(low)))
-    start = _patterns(net, a)
+    start = _activation_patterns(net, a)
     for _ in range(50):
         middle = 0.5 * (a + b)
-        same = (_patterns(net, middle) == start).all(axis=1)[:, None]
+        same = (_activation_patterns(net, middle) == start).all(axis=1)[:, None]
         a, b = np.where(same, middle, a), np.where(same, b, middle)
     return a
 
 
-def _patterns(net: object, x: np.ndarray) -> np.ndarray:
+def _activation_patterns(net: object, x: np.ndarray) -> np.ndarray:
     h, patterns = x, []
     for units, offsets in zip(net.weights[:-1], net.biases[:-1], strict=True):
         if isinstance(net, ReluNetwork):
@@ -122,7 +122,7 @@ def _patterns(net: object, x: np.ndarray) -> np.ndarray:
     return np.concatenate(patterns, axis=1)
 
 
-def row(kind: str, depth: int, width: int) -> list[object]:
+def measure_network(kind: str, depth: int, width: int) -> list[object]:
     """Measure one network."""
     net = random_network(kind, depth, width, 0)
     box = Box(-np.ones(net.dim_in), np.ones(net.dim_in))
@@ -136,7 +136,7 @@ def row(kind: str, depth: int, width: int) -> list[object]:
             found.append("refused")
             continue
         spent.append(seconds)
-        ratio = worst_found(compiled, net, 1) / compiled.certified_error
+        ratio = find_worst_error(compiled, net, 1) / compiled.certified_error
         assert ratio <= 1.0, "a certificate is violated"
         found.append(f"{compiled.temperatures.min():.1e}, {ratio:.2g}")
     return [*found, max(spent, default=None)]
@@ -147,9 +147,14 @@ def tables() -> Iterator[Table]:
     full = "--full" in sys.argv
     depths = [2, 4, 8, 16, 24, 32] if full else [4, 16, 32]
     widths = [5, 20, 50, 100] if full else [20]
-    rows = [row(kind, n, w) for kind in ("he", "torch", "trained") for n in depths for w in widths]
+    rows = [
+        measure_network(kind, n, w)
+        for kind in ("he", "torch", "trained")
+        for n in depths
+        for w in widths
+    ]
     ranks, depths = (("2", "4", "8"), depths[:4]) if full else (("2", "8"), depths[:2])
-    rows += [row(f"maxout {k}", depth, 20) for k in ranks for depth in depths]
+    rows += [measure_network(f"maxout {k}", depth, 20) for k in ranks for depth in depths]
     yield Table(
         "Certificates of deep networks",
         ("network", "hard bound", *(f"epsilon {e:g}" for e in EPSILONS), "CPU s"),

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from benchmarks.measuring import cpu_seconds
-from benchmarks.random_networks import gaussian
+from benchmarks.random_networks import gaussian_weights
 from benchmarks.tables import Table
 from hardmax.geometry.domains import Box, Segment, WholeSpace
 from hardmax.models.networks import ReluNetwork
@@ -20,11 +20,13 @@ MOST, NETWORKS = 20_000, 6
 Drawn = Callable[[int], ReluNetwork]
 
 
-def relu(dim: int, width: int, depth: int, *, bias: float = 0.5, repeats: bool = False) -> Drawn:
+def draw_relu(
+    dim: int, width: int, depth: int, *, bias: float = 0.5, repeats: bool = False
+) -> Drawn:
     """Draw networks; with `repeats` two of three units are the first one and its opposite."""
 
-    def drawn(seed: int) -> ReluNetwork:
-        layers = gaussian(seed, dim, *[width] * depth, bias=bias)
+    def draw(seed: int) -> ReluNetwork:
+        layers = gaussian_weights(seed, dim, *[width] * depth, bias=bias)
         if not repeats:
             return layers.model
         chosen, signs = np.arange(width) // 3 * 3, np.resize([1.0, 1.0, -1.0], width)
@@ -32,10 +34,10 @@ def relu(dim: int, width: int, depth: int, *, bias: float = 0.5, repeats: bool =
         biases = [one[chosen] * signs for one in layers.biases[:-1]]
         return ReluNetwork([*weights, layers.weights[-1]], [*biases, layers.biases[-1]])
 
-    return drawn
+    return draw
 
 
-def row(
+def measure(
     name: str, model: Drawn, domain: object, n_networks: int = NETWORKS
 ) -> tuple[str, int, float, int]:
     """Return cells, microseconds for each, and signs left to integers."""
@@ -66,18 +68,20 @@ def tables() -> Iterator[Table]:
         (64, 14, square),
         (256, 8, small),
     ):
-        rows.append(row(f"2->[{width}] x {depth}", relu(2, width, depth), box, 1))
+        rows.append(measure(f"2->[{width}] x {depth}", draw_relu(2, width, depth), box, 1))
     for dim, width, depth in ((2, 32, 24), (10, 64, 24), (10, 256, 12)):
         line = Segment(-np.ones(dim), np.ones(dim))
-        rows.append(row(f"{dim}->[{width}] x {depth}, a segment", relu(dim, width, depth), line, 1))
+        rows.append(
+            measure(f"{dim}->[{width}] x {depth}, a segment", draw_relu(dim, width, depth), line, 1)
+        )
     for dim, width, depth in ((2, 6, 8), (2, 16, 16), (3, 6, 6)):
         name = f"{dim}->[{width}] x {depth}, all of space"
-        rows.append(row(name, relu(dim, width, depth), WholeSpace(dim)))
+        rows.append(measure(name, draw_relu(dim, width, depth), WholeSpace(dim)))
     wide = Box([-5, -5], [5, 5])
     for domain, where in ((wide, ""), (WholeSpace(2), ", all of space")):
-        repeated = relu(2, 15, 8, repeats=True)
-        rows.append(row(f"2->[15] x 8, repeated units{where}", repeated, domain))
-        rows.append(row(f"2->[8] x 8, no biases{where}", relu(2, 8, 8, bias=0.0), domain))
+        repeated = draw_relu(2, 15, 8, repeats=True)
+        rows.append(measure(f"2->[15] x 8, repeated units{where}", repeated, domain))
+        rows.append(measure(f"2->[8] x 8, no biases{where}", draw_relu(2, 8, 8, bias=0.0), domain))
     yield Table(
         "Deep, narrow and degenerate networks",
         ("networks", "cells", "us per cell", "left to integers"),

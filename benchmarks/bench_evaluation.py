@@ -50,14 +50,14 @@ def transformer(
     return HardTransformer(blocks)
 
 
-def bare_relu(net: ReluNetwork, x: np.ndarray) -> np.ndarray:
+def evaluate_relu(net: ReluNetwork, x: np.ndarray) -> np.ndarray:
     *hidden, last = zip(net.weights, net.biases or (), strict=True)
     for weight, bias in hidden:
         x = np.maximum(x @ weight + bias, 0.0)
     return np.asarray(x @ last[0] + last[1])
 
 
-def bare_transformer(model: HardTransformer, x: np.ndarray) -> np.ndarray:
+def evaluate_transformer(model: HardTransformer, x: np.ndarray) -> np.ndarray:
     for block in model.blocks:
         total = x
         for head in block.heads:
@@ -77,7 +77,7 @@ def tables() -> Iterator[Table]:
     rows = []
     for name, model in [*models, ("transformer, 3 blocks", transformer(rng))]:
         x = rng.normal(size=(N_POINTS, model.dim_in))
-        bare = bare_relu if isinstance(model, ReluNetwork) else bare_transformer
+        bare = evaluate_relu if isinstance(model, ReluNetwork) else evaluate_transformer
         questions = (
             lambda model=model, x=x, bare=bare: bare(model, x),
             lambda model=model, x=x: model(x),
@@ -105,10 +105,10 @@ def tables() -> Iterator[Table]:
         _, seconds = cpu_seconds(lambda n=network, c=chart, w=winners: exact_affine_map(n, c, w), 4)
         rows.append((name, 1e3 * seconds))
     yield Table("The exact affine map of one cell", ("model", "CPU ms"), rows)
-    yield sampling()
+    yield measure_sampling()
 
 
-def sampling() -> Table:
+def measure_sampling() -> Table:
     """Return how many points a second are drawn, named and counted."""
     rng = np.random.default_rng(0)
     small = {"n_blocks": 2, "n_keys": 5}

@@ -32,7 +32,7 @@ WATCH = """() => {
 }"""
 
 
-def drag(tab, point, n_steps):
+def measure_drag(tab, point, n_steps):
     """Drag from a point of the plane; return what was measured meanwhile."""
     px, py = tab.evaluate("([x, y]) => hardmax.view.surface.toScreen(x, y)", point)
     box = tab.locator("#stage").bounding_box()
@@ -44,10 +44,10 @@ def drag(tab, point, n_steps):
         tab.mouse.move(x + 0.9 * k, y + 0.5 * k)
     tab.mouse.up()
     tab.evaluate("globalThis.isWatching = false")
-    return summary(tab)
+    return format_summary(tab)
 
 
-def slide(tab, n_steps):
+def measure_slider(tab, n_steps):
     """Move a weight on its slider; return the same."""
     tab.evaluate(WATCH)
     slider = tab.get_by_label("value", exact=True)
@@ -55,10 +55,10 @@ def slide(tab, n_steps):
         slider.fill(str(round(-1 + k / 64, 6)))
         tab.evaluate("new Promise(requestAnimationFrame)")
     tab.evaluate("globalThis.isWatching = false")
-    return summary(tab)
+    return format_summary(tab)
 
 
-def summary(tab):
+def format_summary(tab):
     """Return, as words, the median and 95 % of frames, of answers and of painting."""
     measured = ("frames", "counts", "hardmax.view.surface.frames")
     pairs = [tab.evaluate(SUMMARY, tab.evaluate(name)) for name in measured]
@@ -80,7 +80,7 @@ def tables() -> Iterator[Table]:
         for tau in (0.0, 0.05, 0.5):
             tab.evaluate("(tau) => hardmax.view.change(() => (hardmax.state.head.tau = tau))", tau)
             key = tab.evaluate("hardmax.state.head.keys[3].slice(0, 2)")
-            rows.append((f"one of 40 keys, temperature {tau:g}", *drag(tab, key, 120)))
+            rows.append((f"one of 40 keys, temperature {tau:g}", *measure_drag(tab, key, 120)))
         tab.evaluate("hardmax.go('regions')")
         for width in (10, 28):
             tab.evaluate("hardmax.view.choose('relu')")
@@ -90,10 +90,10 @@ def tables() -> Iterator[Table]:
             tab.wait_for_timeout(2000)
             n_cells = tab.evaluate("hardmax.view.cells.found.n")
             handle = tab.evaluate("hardmax.view.handles[0]")
-            measured = drag(tab, [handle["x"], handle["y"]], 100)
+            measured = measure_drag(tab, [handle["x"], handle["y"]], 100)
             rows.append((f"a line of 2->[{width}] x 3, {n_cells} cells", *measured))
             tab.get_by_label("array of weights").select_option("weights 1")
-            rows.append((f"a weight of 2->[{width}] x 3", *slide(tab, 100)))
+            rows.append((f"a weight of 2->[{width}] x 3", *measure_slider(tab, 100)))
         browser.close()
     yield Table(
         "The explorer during dragging",

@@ -20,7 +20,7 @@ N_TIMED = 2
 """For so many keys the peer is timed."""
 
 
-def keys(kind, n_keys, dim, seed=0):
+def draw_keys(kind, n_keys, dim, seed=0):
     """Gaussian keys, with a decaying spectrum, with half of them well inside, badly scaled."""
     rng = np.random.default_rng(seed)
     points = rng.normal(size=(n_keys, dim))
@@ -33,7 +33,7 @@ def keys(kind, n_keys, dim, seed=0):
     return points
 
 
-def separates(points, i):
+def find_separating_direction(points, i):
     """Ask HiGHS for a direction in which key `i` wins by one."""
     rows = np.delete(points, i, axis=0) - points[i]
     free = (None, None)
@@ -43,7 +43,7 @@ def separates(points, i):
     return program.status == 0
 
 
-def combines(points, i):
+def find_combination(points, i):
     """Ask HiGHS for weights that write key `i` as a combination; True if there are none."""
     others = np.delete(points, i, axis=0)
     system = np.vstack([others.T, np.ones(len(others))])
@@ -54,18 +54,21 @@ def combines(points, i):
 
 def tables() -> Iterator[Table]:
     """Yield the times of large sets of keys."""
-    extreme_points(keys("half inside", 40, 3))
+    extreme_points(draw_keys("half inside", 40, 3))
     rows = []
     cases = [("gaussian", 4096, 8), *((kind, 1024, 64) for kind in KINDS[1:])]
     cases += [(kind, 4096, 64) for kind in (KINDS if "--full" in sys.argv else KINDS[:1])]
     for kind, n_keys, dim in cases:
-        points = keys(kind, n_keys, dim)
+        points = draw_keys(kind, n_keys, dim)
         mask, ours = cpu_seconds(lambda p=points: extreme_points(p))
         certificates, certify = cpu_seconds(lambda p=points: certify_extreme_points(p))
         verified, verify = cpu_seconds(lambda p=points, c=certificates: c.verify(p))
         assert verified
         assert (certificates.is_extreme == mask).all()
-        peer = min(peer_seconds(peer, points, mask) for peer in (separates, combines))
+        peer = min(
+            estimate_peer_seconds(peer, points, mask)
+            for peer in (find_separating_direction, find_combination)
+        )
         rows.append((kind, n_keys, dim, int(mask.sum()), ours, peer, peer / ours, certify, verify))
     yield Table(
         "Keys that can win, with certificates",
@@ -77,7 +80,7 @@ def tables() -> Iterator[Table]:
     )
 
 
-def peer_seconds(peer, points, mask):
+def estimate_peer_seconds(peer, points, mask):
     """Return the seconds the peer would take for all keys; infinity where it is wrong."""
     sample = np.linspace(0, len(points) - 1, N_TIMED).astype(int)
     answers, seconds = cpu_seconds(lambda: [peer(points, i) for i in sample])

@@ -43,7 +43,7 @@ def _mesh(points: np.ndarray, rng: np.random.Generator) -> tuple[hc.Mesh, np.nda
     return hc.Mesh(points, simplices, values), at
 
 
-def functions() -> Iterator[tuple[str, Any, Box, np.ndarray]]:
+def list_functions() -> Iterator[tuple[str, Any, Box, np.ndarray]]:
     """Name, function, box, points."""
     square, cube = Box([-1, -1], [1, 1]), Box([-1] * 3, [1] * 3)
     is_full = "--full" in sys.argv
@@ -106,7 +106,7 @@ def functions() -> Iterator[tuple[str, Any, Box, np.ndarray]]:
         )
 
 
-def exact(f: Any, compiled: hc.CompiledTransformer, x: np.ndarray) -> np.ndarray:
+def evaluate_exactly(f: Any, compiled: hc.CompiledTransformer, x: np.ndarray) -> np.ndarray:
     """The function at points, by its definition where that is simple; NaN outside of a mesh."""
     if isinstance(f, hc.Knots):
         slopes = np.diff(f.values[:, 0]) / np.diff(f.positions)
@@ -125,11 +125,11 @@ def exact(f: Any, compiled: hc.CompiledTransformer, x: np.ndarray) -> np.ndarray
     return np.where(inside[best, rows] > -1e-9, values, np.nan)[:, None]
 
 
-def found(compiled: hc.CompiledTransformer, f: Any, x: np.ndarray) -> dict[str, float]:
+def measure_errors(compiled: hc.CompiledTransformer, f: Any, x: np.ndarray) -> dict[str, float]:
     """The largest error of the float32 module in each runtime."""
     import onnxruntime
 
-    wanted = exact(f, compiled, x.astype(np.float64))
+    wanted = evaluate_exactly(f, compiled, x.astype(np.float64))
     with tempfile.TemporaryDirectory() as folder:
         compiled.to_onnx(f"{folder}/f.onnx", dtype="float32")
         options = onnxruntime.SessionOptions()
@@ -149,25 +149,25 @@ def found(compiled: hc.CompiledTransformer, f: Any, x: np.ndarray) -> dict[str, 
     return result | {"torch": float(np.nanmax(np.abs(np.concatenate(parts) - wanted)))}
 
 
-def made(f: Any, box: Box, epsilon: float | None) -> hc.CompiledTransformer:
+def compile_case(f: Any, box: Box, epsilon: float | None) -> hc.CompiledTransformer:
     """Compile a function or a network."""
     if isinstance(f, hc.CompiledTransformer):
         return f
     return (hc.compile_relu if isinstance(f, ReluNetwork) else hc.compile_cpwl)(f, box, epsilon)
 
 
-def row(name: str, f: Any, box: Box, points: np.ndarray) -> list[object]:
+def measure_case(name: str, f: Any, box: Box, points: np.ndarray) -> list[object]:
     """Compile a function, and measure its errors in parts of its largest value."""
-    compiled, making = cpu_seconds(lambda: made(f, box, None))
+    compiled, making = cpu_seconds(lambda: compile_case(f, box, None))
     rounding, bounding = cpu_seconds(lambda: compiled.float32)
     x = np.clip(points.astype(np.float32), -1, 1)[:400]
-    errors = found(compiled, f, x)
-    scale = float(np.nanmax(np.abs(exact(f, compiled, x.astype(np.float64)))))
+    errors = measure_errors(compiled, f, x)
+    scale = float(np.nanmax(np.abs(evaluate_exactly(f, compiled, x.astype(np.float64)))))
     is_compiled = compiled is f
     numbers = [errors["onnx"], errors.get("torch"), rounding.error, None, None]
     if not is_compiled:
-        soft = made(f, box, 1e-5 * scale)
-        numbers[3:] = max(found(soft, f, x).values()), soft.float32_error
+        soft = compile_case(f, box, 1e-5 * scale)
+        numbers[3:] = max(measure_errors(soft, f, x).values()), soft.float32_error
     parts = (one and f"{one / scale:.1e}" for one in (*numbers, rounding.conditioning))
     method = getattr(getattr(compiled, "form", None), "method", "network")
     return [name, method, *parts, None if is_compiled else making, bounding]
@@ -179,7 +179,7 @@ def tables() -> Iterator[Table]:
     yield Table(
         "Compiled functions in float32",
         ("function, pieces", "as", *words),
-        [row(*one) for one in functions()],
+        [measure_case(*one) for one in list_functions()],
         """The table gives the largest error of the exported float32 module at 400 points, in
         onnxruntime and in torch, and the proven bound; the same for the soft transformer with an
         error of 1e-5; and the change of the function if only the input is rounded to float32. All

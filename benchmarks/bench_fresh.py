@@ -19,8 +19,8 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.peer_programs import syrenn
-from benchmarks.random_networks import Weights, gaussian
+from benchmarks.peer_programs import run_syrenn
+from benchmarks.random_networks import Weights, gaussian_weights
 from benchmarks.tables import Table
 from hardmax.geometry.domains import Box
 from hardmax.models.heads import AttentionHead
@@ -34,14 +34,14 @@ N_SEEDS = 40
 WIDTHS = [16] * 2, [32] * 3, [10] * 8, [16] * 16, [64] * 3, [128] * 3
 
 
-def transformer_arrays(seed: int, depth: int) -> list[list[np.ndarray[Any, Any]]]:
+def draw_transformer(seed: int, depth: int) -> list[list[np.ndarray[Any, Any]]]:
     """Draw the arrays of blocks with d = 2, N = 8, H = 2, d_ff = 16."""
     draw = np.random.default_rng(seed).normal
     shapes = [(2, 2), (8, 2), (8, 2), (2, 2), (2,)] * 2 + [(2, 16), (16,), (16, 2), (2,)]
     return [[draw(size=shape) for shape in shapes] for _ in range(depth)]
 
 
-def built_transformer(arrays: list[list[np.ndarray[Any, Any]]]) -> HardTransformer:
+def build_transformer(arrays: list[list[np.ndarray[Any, Any]]]) -> HardTransformer:
     blocks = []
     for drawn in arrays:
         heads = [AttentionHead(*drawn[i : i + 4], query_bias=drawn[i + 4]) for i in (0, 5)]
@@ -49,13 +49,15 @@ def built_transformer(arrays: list[list[np.ndarray[Any, Any]]]) -> HardTransform
     return HardTransformer(blocks)
 
 
-def rates(build: Callable[[int], Callable[[], Any]], seeds: range) -> tuple[float, float, int]:
+def measure_rates(
+    build: Callable[[int], Callable[[], Any]], seeds: range
+) -> tuple[float, float, int]:
     """Return microseconds for a cell counted and stored, and the cells of all models."""
     counted, stored, total = [], [], 0
     for seed in seeds:
         make = build(seed)
         for spent, options in ((counted, {"count_only": True}), (stored, {})):
-            n_cells, seconds = quickest(
+            n_cells, seconds = time_search(
                 lambda o=options, m=make: enumerate_regions(m(), SQUARE, **o)
             )
             spent.append(1e6 * seconds / n_cells)
@@ -63,7 +65,7 @@ def rates(build: Callable[[int], Callable[[], Any]], seeds: range) -> tuple[floa
     return median(counted), median(stored), total
 
 
-def quickest(search: Callable[[], Partition]) -> tuple[int, float]:
+def time_search(search: Callable[[], Partition]) -> tuple[int, float]:
     """Return the cells of a search and its CPU seconds, the least of what fits into 0.05 s."""
     best, total = float("inf"), 0.0
     while total < 0.05:
@@ -74,7 +76,7 @@ def quickest(search: Callable[[], Partition]) -> tuple[int, float]:
     return n_cells, best
 
 
-def beside(program: str, drawn: Weights) -> float:
+def time_program(program: str, drawn: Weights) -> float:
     """Return the microseconds for a cell of another program."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "network.txt"
@@ -88,9 +90,11 @@ def beside(program: str, drawn: Weights) -> float:
     return 1e6 * float(found["seconds"]) / int(found["cells"])
 
 
-def syrenn_time(program: str, drawn: Weights) -> float:
+def time_syrenn(program: str, drawn: Weights) -> float:
     """Return SyReNN's microseconds for a cell, set-up included."""
-    (found,) = syrenn(program, drawn, [np.array([[-3.0, -3.0], [3, -3], [3, 3], [-3, 3]])], 0.05)
+    (found,) = run_syrenn(
+        program, drawn, [np.array([[-3.0, -3.0], [3, -3], [3, 3], [-3, 3]])], 0.05
+    )
     if not found.cells:
         raise SystemExit(f"SyReNN: {found.remark}")
     return 1e6 * (found.seconds + found.setup) / found.cells
@@ -100,19 +104,24 @@ def tables() -> Iterator[Table]:
     """Yield microseconds for a cell."""
     other, driver = os.environ.get("HARDMAX_CPP"), os.environ.get("HARDMAX_SYRENN")
     seeds = range(N_SEEDS)
-    enumerate_regions(gaussian(0, 2, 4).model, SQUARE)
+    enumerate_regions(gaussian_weights(0, 2, 4).model, SQUARE)
     rows = []
     for widths in WIDTHS:
 
         def network(seed: int, widths: list[int] = widths) -> Callable[[], ReluNetwork]:
-            drawn = gaussian(seed, 2, *widths)
+            drawn = gaussian_weights(seed, 2, *widths)
             return lambda: drawn.model
 
-        counted, stored, total = rates(network, seeds)
+        counted, stored, total = measure_rates(network, seeds)
         row = [f"ReLU 2->[{widths[0]}] x {len(widths)}", total, counted, stored]
-        for program, theirs, ours in ((other, beside, counted), (driver, syrenn_time, stored)):
+        for program, theirs, ours in (
+            (other, time_program, counted),
+            (driver, time_syrenn, stored),
+        ):
             if program:
-                spent = median(theirs(program, gaussian(seed, 2, *widths)) for seed in seeds)
+                spent = median(
+                    theirs(program, gaussian_weights(seed, 2, *widths)) for seed in seeds
+                )
                 row += [spent, spent / ours]
             else:
                 row += ["not there", None]
@@ -120,10 +129,10 @@ def tables() -> Iterator[Table]:
     for depth in (2, 3):
 
         def blocks(seed: int, depth: int = depth) -> Callable[[], HardTransformer]:
-            arrays = transformer_arrays(seed, depth)
-            return lambda: built_transformer(arrays)
+            arrays = draw_transformer(seed, depth)
+            return lambda: build_transformer(arrays)
 
-        counted, stored, total = rates(blocks, seeds)
+        counted, stored, total = measure_rates(blocks, seeds)
         rows.append([f"transformer, {depth} blocks", total, counted, stored, *[None] * 4])
     others = "plain C++", "C++ / counted", "SyReNN", "SyReNN / stored"
     yield Table(

@@ -22,10 +22,10 @@ MOST, LEAST = 50_000, 10_000
 Model = Callable[[int], ArgmaxNetwork]
 
 
-def relu(widths: list[int], dim: int = 2) -> Model:
+def draw_relu(widths: list[int], dim: int = 2) -> Model:
     """Draw ReLU networks with weights N(0, 2 / fan-in) and biases N(0, 1/4)."""
 
-    def drawn(seed: int) -> ArgmaxNetwork:
+    def draw(seed: int) -> ArgmaxNetwork:
         rng = np.random.default_rng(seed)
         weights, biases, fan = [], [], dim
         for width in [*widths, 1]:
@@ -34,26 +34,26 @@ def relu(widths: list[int], dim: int = 2) -> Model:
             fan = width
         return ReluNetwork(weights, biases).network
 
-    return drawn
+    return draw
 
 
-def maxout(width: int, depth: int) -> Model:
+def draw_maxout(width: int, depth: int) -> Model:
     """Draw maxout networks of rank 2."""
 
-    def drawn(seed: int) -> ArgmaxNetwork:
+    def draw(seed: int) -> ArgmaxNetwork:
         rng = np.random.default_rng(seed)
         later = [rng.normal(0, np.sqrt(1 / width), (width, 2, width)) for _ in range(depth - 1)]
         weights = [rng.normal(size=(width, 2, 2)), *later, np.ones((width, 1))]
         biases = [rng.normal(0, 0.5, (width, 2)) for _ in range(depth)]
         return MaxoutNetwork(weights, [*biases, [0.0]]).network
 
-    return drawn
+    return draw
 
 
-def transformer(n_keys: int, d_ff: int) -> Model:
+def draw_transformer(n_keys: int, d_ff: int) -> Model:
     """Draw hard transformers with d = 2, H = 2, L = 2."""
 
-    def drawn(seed: int) -> ArgmaxNetwork:
+    def draw(seed: int) -> ArgmaxNetwork:
         rng = np.random.default_rng(seed)
 
         def numbers(*shape: int) -> FloatArray:
@@ -70,10 +70,10 @@ def transformer(n_keys: int, d_ff: int) -> Model:
 
         return HardTransformer([block(), block()]).network
 
-    return drawn
+    return draw
 
 
-def cost(model: Model, dim: int, radius: float, count_only: bool) -> tuple[int, float, int]:
+def measure_cost(model: Model, dim: int, radius: float, count_only: bool) -> tuple[int, float, int]:
     """Return the number of cells, the CPU seconds for each, warm, and signs left to integers."""
     explore = planar.explore if dim == 2 else spatial.explore
     box = Box([-radius] * dim, [radius] * dim)
@@ -95,15 +95,15 @@ def cost(model: Model, dim: int, radius: float, count_only: bool) -> tuple[int, 
     return n_cells, spent / n_cells, n_left
 
 
-def rows(
+def measure_rows(
     title: str, name: str, sizes: Iterable[tuple[float, Model]], dim: int = 2, radius: float = 5.0
 ) -> Iterator[list[object]]:
     """Yield costs and local exponents by size; the size is the radius of the box if `name` is."""
     before: tuple[float, float, float] | None = None
     for size, model in sizes:
         reach = size if name == "radius" else radius
-        n_cells, stored, n_left = cost(model, dim, reach, count_only=False)
-        _, counted, _ = cost(model, dim, reach, count_only=True)
+        n_cells, stored, n_left = measure_cost(model, dim, reach, count_only=False)
+        _, counted, _ = measure_cost(model, dim, reach, count_only=True)
         exponents: list[str | None] = [None, None]
         if before is not None:
             ratio = np.log2(size / before[0])
@@ -120,19 +120,27 @@ def tables() -> Iterator[Table]:
     less = wide[:-1]
     keys, deep = (8, 16, 32, 64, 128), (2, 4, 8, 16, 32)
     found = [
-        *rows("ReLU 2->[w, w]", "w", [(w, relu([w, w])) for w in wide]),
-        *rows("ReLU 2->[w, w, w]", "w", [(w, relu([w] * 3)) for w in wide]),
-        *rows("ReLU 2->[w] x 6", "w", [(w, relu([w] * 6)) for w in less]),
-        *rows("ReLU 2->[w] x 12", "w", [(w, relu([w] * 12)) for w in less[:-1]], radius=1.0),
-        *rows("ReLU 2->[32] x n", "n", [(n, relu([32] * n)) for n in (1, *deep)]),
-        *rows("ReLU 2->[16] x n", "n", [(n, relu([16] * n)) for n in (4, 8, 16, 32, 64)]),
-        *rows("ReLU 3->[16] x n", "n", [(n, relu([16] * n, 3)) for n in deep], dim=3, radius=1.0),
-        *rows("ReLU 2->[64, 64]", "radius", [(r, relu([64, 64])) for r in (0.5, 1.0, 2.0, 4.0)]),
-        *rows("maxout 2->[w, w], rank 2", "w", [(w, maxout(w, 2)) for w in less]),
-        *rows("maxout 2->[w, w, w], rank 2", "w", [(w, maxout(w, 3)) for w in less]),
-        *rows("ReLU 3->[w, w]", "w", [(w, relu([w, w], 3)) for w in less], dim=3),
-        *rows("transformer, 8 units", "keys", [(n, transformer(n, 8)) for n in keys]),
-        *rows("transformer, 8 keys", "units", [(n, transformer(8, n)) for n in keys]),
+        *measure_rows("ReLU 2->[w, w]", "w", [(w, draw_relu([w, w])) for w in wide]),
+        *measure_rows("ReLU 2->[w, w, w]", "w", [(w, draw_relu([w] * 3)) for w in wide]),
+        *measure_rows("ReLU 2->[w] x 6", "w", [(w, draw_relu([w] * 6)) for w in less]),
+        *measure_rows(
+            "ReLU 2->[w] x 12", "w", [(w, draw_relu([w] * 12)) for w in less[:-1]], radius=1.0
+        ),
+        *measure_rows("ReLU 2->[32] x n", "n", [(n, draw_relu([32] * n)) for n in (1, *deep)]),
+        *measure_rows(
+            "ReLU 2->[16] x n", "n", [(n, draw_relu([16] * n)) for n in (4, 8, 16, 32, 64)]
+        ),
+        *measure_rows(
+            "ReLU 3->[16] x n", "n", [(n, draw_relu([16] * n, 3)) for n in deep], dim=3, radius=1.0
+        ),
+        *measure_rows(
+            "ReLU 2->[64, 64]", "radius", [(r, draw_relu([64, 64])) for r in (0.5, 1.0, 2.0, 4.0)]
+        ),
+        *measure_rows("maxout 2->[w, w], rank 2", "w", [(w, draw_maxout(w, 2)) for w in less]),
+        *measure_rows("maxout 2->[w, w, w], rank 2", "w", [(w, draw_maxout(w, 3)) for w in less]),
+        *measure_rows("ReLU 3->[w, w]", "w", [(w, draw_relu([w, w], 3)) for w in less], dim=3),
+        *measure_rows("transformer, 8 units", "keys", [(n, draw_transformer(n, 8)) for n in keys]),
+        *measure_rows("transformer, 8 keys", "units", [(n, draw_transformer(8, n)) for n in keys]),
     ]
     yield Table(
         "Growth of the cost per cell",

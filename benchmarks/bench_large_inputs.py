@@ -18,7 +18,7 @@ import numpy as np
 from scipy.spatial import ConvexHull
 
 from benchmarks.measuring import cpu_seconds, cpu_seconds_and_megabytes
-from benchmarks.random_networks import gaussian
+from benchmarks.random_networks import gaussian_weights
 from benchmarks.tables import Table
 from hardmax.geometry.domains import Box, Segment
 from hardmax.geometry.extreme_points import extreme_points
@@ -34,7 +34,7 @@ SIZES = 10_000, 30_000, 100_000, 1_000_000
 N_ROUNDS = 3
 
 
-def planar_points(kind: str, n: int) -> FloatArray:
+def draw_planar_points(kind: str, n: int) -> FloatArray:
     """Draw points of which few, or all, are vertices, or many lie on the same lines."""
     rng = np.random.default_rng(n)
     if kind == "integers":
@@ -45,12 +45,12 @@ def planar_points(kind: str, n: int) -> FloatArray:
     return points
 
 
-def hulls() -> Table:
+def time_hulls() -> Table:
     """Time extreme points in the plane."""
     rows = []
     for kind in ("gaussian", "unit circle", "integers"):
         for n in SIZES:
-            points = planar_points(kind, n)
+            points = draw_planar_points(kind, n)
             mask, ours = cpu_seconds(lambda p=points: extreme_points(p), N_ROUNDS)
             hull, peer = cpu_seconds(lambda p=points: ConvexHull(p), 1)
             found = len(hull.vertices)
@@ -64,14 +64,14 @@ def hulls() -> Table:
     )
 
 
-def head(n: int, rng: np.random.Generator) -> AttentionHead:
+def draw_head(n: int, rng: np.random.Generator) -> AttentionHead:
     """Draw a head all of whose keys win along the first axis, between -1 and 1."""
     x = np.sort(rng.uniform(-1.0, 1.0, n))
     keys = np.column_stack([2.0 * x, rng.normal(size=n)])
     return AttentionHead(np.eye(2), keys, keys, 0.1 * np.eye(2), logit_bias=-x * x)
 
 
-def heads() -> Table:
+def time_heads() -> Table:
     """Time heads of many keys along a segment."""
     rng, line = np.random.default_rng(0), Segment([-1.0, 0.0], [1.0, 0.0])
     rows = []
@@ -82,7 +82,7 @@ def heads() -> Table:
     ):
         blocks, points = [], []
         for _ in range(n_blocks):
-            drawn = [head(n, rng) for _ in range(n_heads)]
+            drawn = [draw_head(n, rng) for _ in range(n_heads)]
             points += [np.column_stack([one.keys[:, 0], one.logit_bias]) for one in drawn]
             units = FeedForward(rng.normal(size=(2, 8)), rng.normal(size=8), np.zeros((8, 2)), None)
             blocks.append(Block(drawn, units if n_blocks > 1 else None))
@@ -102,11 +102,11 @@ def heads() -> Table:
     )
 
 
-def level_sets() -> Table:
+def time_level_sets() -> Table:
     """Time level sets beside the search for the cells."""
     rows = []
     for widths in ([16, 16], [32, 32], [64, 64], [128, 128], [64, 64, 64]):
-        weights = gaussian(1, 2, *widths)
+        weights = gaussian_weights(1, 2, *widths)
         model, square = weights.model, Box([-1.0, -1.0], [1.0, 1.0])
         enumerate_regions(model, square)
         part, search = cpu_seconds(lambda m=model, s=square: enumerate_regions(m, s), N_ROUNDS)
@@ -130,7 +130,7 @@ def level_sets() -> Table:
     )  # fmt: skip
 
 
-def high_dimensions() -> Table:
+def time_high_dimensions() -> Table:
     """Time cells in eight and more dimensions."""
     rows = []
     for dim, widths in ((8, [12]), (8, [8, 8]), (10, [10]), (16, [8])):
@@ -152,7 +152,7 @@ def high_dimensions() -> Table:
     )
 
 
-def commands() -> Table:
+def time_commands() -> Table:
     """Time commands on a native file beside the same calls in Python, each in a new process."""
     rng, rows = np.random.default_rng(0), []
     shapes = (2, 8), (8, 1)
@@ -162,7 +162,7 @@ def commands() -> Table:
         save_model(model, file)
         read = f"import hardmax as hm; model = hm.load_model({file!r}); "
         regions = ["regions", file, "--domain", "box:-1,1^2"]
-        _child(folder, "-m", "hardmax", *regions, "--certificate", kept)
+        _time_interpreter(folder, "-m", "hardmax", *regions, "--certificate", kept)
         cases = (
             (regions, "hm.enumerate_regions(model, hm.Box([-1, -1], [1, 1])).n_cells"),
             (
@@ -171,8 +171,8 @@ def commands() -> Table:
             ),
         )
         for words, call in cases:
-            shell = _child(folder, "-m", "hardmax", *words)
-            python = _child(folder, "-c", f"{read}print({call})")
+            shell = _time_interpreter(folder, "-m", "hardmax", *words)
+            python = _time_interpreter(folder, "-c", f"{read}print({call})")
             rows.append((f"hardmax {words[0]}", shell, python, shell - python))
     return Table(
         "Commands on a native file",
@@ -183,7 +183,7 @@ def commands() -> Table:
     )
 
 
-def _child(folder: str, *arguments: str) -> float:
+def _time_interpreter(folder: str, *arguments: str) -> float:
     """Return the median CPU seconds of a new interpreter that finds its bytecode in a folder."""
     environment = {key: value for key, value in os.environ.items() if key[:10] != "PYTHONDONT"}
     environment["PYTHONPYCACHEPREFIX"] = folder
@@ -201,8 +201,8 @@ def _child(folder: str, *arguments: str) -> float:
 
 def tables() -> Iterator[Table]:
     """Yield the times of all of these."""
-    yield hulls()
-    yield heads()
-    yield level_sets()
-    yield high_dimensions()
-    yield commands()
+    yield time_hulls()
+    yield time_heads()
+    yield time_level_sets()
+    yield time_high_dimensions()
+    yield time_commands()

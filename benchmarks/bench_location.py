@@ -7,7 +7,7 @@ import numpy as np
 
 from benchmarks.bench_evaluation import transformer
 from benchmarks.measuring import cpu_seconds
-from benchmarks.random_networks import gaussian, integers
+from benchmarks.random_networks import gaussian_weights, integer_weights
 from benchmarks.tables import Table
 from hardmax.exact.dyadic import homogeneous_points
 from hardmax.geometry.domains import Box, Segment
@@ -25,7 +25,7 @@ N_POINTS, N_FEW = 100_000, 40
 Index = dict[tuple[int, ...], int]
 
 
-def by_inequalities(
+def check_inequalities(
     part: Partition, index: Index, inputs: FloatArray, points: FloatArray
 ) -> IntArray:
     """Find each point's signature, then check all inequalities of that cell in integers."""
@@ -40,7 +40,7 @@ def by_inequalities(
     return found
 
 
-def open_in_floats(network: ArgmaxNetwork, inputs: FloatArray) -> float:
+def undecided_share(network: ArgmaxNetwork, inputs: FloatArray) -> float:
     """Return the share of points that float64 does not decide."""
     is_open = run_float_pass(network, inputs, None, named=True).is_open
     if is_relu_network(network):
@@ -48,7 +48,7 @@ def open_in_floats(network: ArgmaxNetwork, inputs: FloatArray) -> float:
     return float(is_open.mean())
 
 
-def hats() -> ReluNetwork:
+def sum_of_hats() -> ReluNetwork:
     """Sums of hats on a grid, each of them zero on most cells."""
     rng, k = np.random.default_rng(0), 16
     first, bias = np.zeros((2, 2 * (k + 2))), np.tile((np.arange(k + 2) - 1) / -10, 2)
@@ -67,15 +67,19 @@ def tables() -> Iterator[Table]:
     square = Box([-1, -1], [1, 1])
     start, end = rng.normal(size=(2, 16))
     cases = [
-        ("ReLU 2->[64] x 3", gaussian(0, 2, *[64] * 3).model, square),
-        ("ReLU 2->[64] x 6", gaussian(0, 2, *[64] * 6).model, square),
-        ("ReLU 2->[64] x 20", gaussian(0, 2, *[64] * 20).model, Box([0, 0], [0.3, 0.3])),
-        ("ReLU 2->[64] x 40", gaussian(0, 2, *[64] * 40).model, Box([0, 0], [0.05, 0.05])),
-        ("ReLU 3->[16, 16]", gaussian(0, 3, 16, 16).model, Box([-1] * 3, [1] * 3)),
-        ("integers, 2->[12] x 4", integers(0, 2, *[12] * 4).model, Box([-3, -3], [3, 3])),
-        ("sums of hats on a plane", hats(), Box([-0.2, -0.2], [1.9, 1.9])),
+        ("ReLU 2->[64] x 3", gaussian_weights(0, 2, *[64] * 3).model, square),
+        ("ReLU 2->[64] x 6", gaussian_weights(0, 2, *[64] * 6).model, square),
+        ("ReLU 2->[64] x 20", gaussian_weights(0, 2, *[64] * 20).model, Box([0, 0], [0.3, 0.3])),
+        ("ReLU 2->[64] x 40", gaussian_weights(0, 2, *[64] * 40).model, Box([0, 0], [0.05, 0.05])),
+        ("ReLU 3->[16, 16]", gaussian_weights(0, 3, 16, 16).model, Box([-1] * 3, [1] * 3)),
+        ("integers, 2->[12] x 4", integer_weights(0, 2, *[12] * 4).model, Box([-3, -3], [3, 3])),
+        ("sums of hats on a plane", sum_of_hats(), Box([-0.2, -0.2], [1.9, 1.9])),
         ("transformer, 3 blocks", transformer(rng), square),
-        ("ReLU 16->[256] x 6, a line", gaussian(0, 16, *[256] * 6).model, Segment(start, end)),
+        (
+            "ReLU 16->[256] x 6, a line",
+            gaussian_weights(0, 16, *[256] * 6).model,
+            Segment(start, end),
+        ),
     ]
     rows = []
     for name, model, domain in cases:
@@ -86,9 +90,9 @@ def tables() -> Iterator[Table]:
         few, chart = points[:N_FEW], part.domain.chart
         inputs = few if part.domain.is_identity else few @ chart.weight + chart.bias
         index = {tuple(name): i for i, name in enumerate(part.signatures.tolist())}
-        wanted, slow = cpu_seconds(partial(by_inequalities, part, index, inputs, few))
+        wanted, slow = cpu_seconds(partial(check_inequalities, part, index, inputs, few))
         many = points if part.domain.is_identity else points @ chart.weight + chart.bias
-        undecided = open_in_floats(part.network, many[:1000])
+        undecided = undecided_share(part.network, many[:1000])
         found, first = cpu_seconds(partial(part.locate, points))
         again = cpu_seconds(partial(part.locate, points))[1]
         assert found[:N_FEW].tolist() == wanted.tolist()

@@ -17,7 +17,7 @@ from hardmax.typing import FloatArray
 OUT_OF_REACH = [(16, 3, 16), (8, 4, 10), (7, 6, 12)]
 
 
-def point_sets(dim: int, n_sets: int, n_points: int) -> list[FloatArray]:
+def draw_point_sets(dim: int, n_sets: int, n_points: int) -> list[FloatArray]:
     rng = np.random.default_rng(0)
     return [np.round(rng.normal(size=(n_points, dim)) * 1e4) for _ in range(n_sets)]
 
@@ -29,7 +29,7 @@ def all_sums(sets: list[FloatArray]) -> int:
     return len(ConvexHull(total).vertices)
 
 
-def pruned(sets: list[FloatArray]) -> int:
+def prune_sums(sets: list[FloatArray]) -> int:
     total = sets[0][ConvexHull(sets[0]).vertices]
     for points in sets[1:]:
         points = points[ConvexHull(points).vertices]
@@ -40,14 +40,14 @@ def pruned(sets: list[FloatArray]) -> int:
 
 def tables() -> Iterator[Table]:
     """Yield the times of large sums."""
-    minkowski_vertices(point_sets(3, 2, 20))
+    minkowski_vertices(draw_point_sets(3, 2, 20))
     rows = []
     for setting, peer, name in (
         ((7, 3, 10), all_sums, "all sums"),
-        ((3, 32, 512), pruned, "set by set"),
+        ((3, 32, 512), prune_sums, "set by set"),
         *((setting, None, "out of reach") for setting in OUT_OF_REACH),
     ):
-        sets = point_sets(*setting)
+        sets = draw_point_sets(*setting)
         found, seconds = cpu_seconds(lambda s=sets: minkowski_vertices(s).count, 3)
         row = [*setting, found, seconds, name, None]
         if peer is not None:

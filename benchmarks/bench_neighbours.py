@@ -4,10 +4,10 @@ from collections.abc import Callable, Iterator
 from statistics import median
 from typing import Any
 
-from benchmarks.bench_fresh import WIDTHS, built_transformer, transformer_arrays
+from benchmarks.bench_fresh import WIDTHS, build_transformer, draw_transformer
 from benchmarks.bench_planar import integer_network
 from benchmarks.measuring import cpu_seconds
-from benchmarks.random_networks import gaussian
+from benchmarks.random_networks import gaussian_weights
 from benchmarks.tables import Table
 from hardmax.geometry.domains import Box, WholeSpace
 from hardmax.regions.engines import enumerate_regions
@@ -16,17 +16,17 @@ SQUARE = Box([-3.0, -3.0], [3.0, 3.0])
 N_SEEDS = 9
 
 
-def families() -> Iterator[tuple[str, Callable[[int], Any], Any]]:
+def list_families() -> Iterator[tuple[str, Callable[[int], Any], Any]]:
     """Yield names, what makes a model of a seed, and domains."""
     for widths in WIDTHS:
         name = f"ReLU 2->[{widths[0]}] x {len(widths)}"
-        yield name, lambda seed, widths=widths: gaussian(seed, 2, *widths).model, SQUARE
+        yield name, lambda seed, widths=widths: gaussian_weights(seed, 2, *widths).model, SQUARE
     for where, domain in (("a square", SQUARE), ("the plane", WholeSpace(2))):
         for depth in (1, 2, 3):
             name = f"transformer on {where}, blocks: {depth}"
             yield (
                 name,
-                lambda seed, depth=depth: built_transformer(transformer_arrays(seed, depth)),
+                lambda seed, depth=depth: build_transformer(draw_transformer(seed, depth)),
                 domain,
             )
     yield "integer weights, 2->[16] x 4", lambda seed: integer_network(seed, [16] * 4), SQUARE
@@ -35,7 +35,7 @@ def families() -> Iterator[tuple[str, Callable[[int], Any], Any]]:
 def tables() -> Iterator[Table]:
     """Yield microseconds for a cell."""
     rows = []
-    for name, make, domain in families():
+    for name, make, domain in list_families():
         found = []
         for seed in range(N_SEEDS + 1):
             model = make(seed)

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from benchmarks.measuring import cpu_seconds, cpu_seconds_and_megabytes
-from benchmarks.peer_programs import syrenn
+from benchmarks.peer_programs import run_syrenn
 from benchmarks.random_networks import Weights
 from benchmarks.tables import Table
 from hardmax.geometry.domains import Segment, Slice
@@ -60,21 +60,21 @@ def resnet(seed: int = 0) -> GraphNetwork:
     """ResNet-8 for 3 x 32 x 32: three blocks of 16, 32 and 64 channels, an average pool."""
     draw, build = Draw(seed), GraphBuilder()
 
-    def convolved(h: FloatArray, n: int, side: int, stride: int) -> FloatArray:
+    def convolve(h: FloatArray, n: int, side: int, stride: int) -> FloatArray:
         kernel = draw.weights(n, h.shape[0], side, side)
         pads = _PADDED if side == 3 else ()
         return build.convolve(h, kernel, draw.biases(n), strides=(stride, stride), pads=pads)
 
-    h = build.relu(convolved(build.input((3, 32, 32)), 16, 3, 1))
+    h = build.relu(convolve(build.input((3, 32, 32)), 16, 3, 1))
     for n, stride in ((16, 1), (32, 2), (64, 2)):
-        inner = convolved(build.relu(convolved(h, n, 3, stride)), n, 3, 1)
-        shortcut = h if stride == 1 else convolved(h, n, 1, stride)
+        inner = convolve(build.relu(convolve(h, n, 3, stride)), n, 3, 1)
+        shortcut = h if stride == 1 else convolve(h, n, 1, stride)
         h = build.relu(build.add(inner, shortcut))
     h = build.flatten(build.average_pool(h, (8, 8)))
     return build.finish(build.multiply(h, draw.weights(10, 64).T))
 
 
-def strided(seed: int = 0) -> GraphNetwork:
+def strided_network(seed: int = 0) -> GraphNetwork:
     """Convolutions with strides and matrices, ReLUs between them: what SyReNN can be given."""
     draw, build = Draw(seed), GraphBuilder()
     h = build.input((1, 28, 28))
@@ -108,20 +108,20 @@ def dense_weights(net: GraphNetwork) -> Weights:
     return Weights(weights, biases)
 
 
-def images(net: GraphNetwork) -> FloatArray:
+def draw_images(net: GraphNetwork) -> FloatArray:
     """Three images of random pixels, as float32 numbers."""
     drawn = np.random.default_rng(5).random((3, net.dim_in))
     return drawn.astype(np.float32).astype(np.float64)
 
 
-def triangle(pictures: FloatArray, size: float) -> Slice:
+def triangle_through_images(pictures: FloatArray, size: float) -> Slice:
     """A part of the plane through three images, at the corner of the first."""
     origin, directions = pictures[0], pictures[1:] - pictures[0]
     sides = np.array([[-1.0, 0.0], [0.0, -1.0], [1.0, 1.0]])
     return Slice(origin, directions, Polytope(sides, np.array([0.0, 0.0, size])))
 
 
-def searched(net: GraphNetwork, domain: Segment | Slice) -> tuple[int, int, int, float, str]:
+def measure_search(net: GraphNetwork, domain: Segment | Slice) -> tuple[int, int, int, float, str]:
     """Return cells, pieces, questions to integers, CPU seconds and memory of a search."""
     part, seconds, megabytes = cpu_seconds_and_megabytes(lambda: enumerate_regions(net, domain))
     memory = "" if megabytes is None else f"{megabytes:.0f}"
@@ -133,7 +133,7 @@ COLUMNS = "network", "domain", "cells", "pieces", "decided in integers", "CPU s"
 
 def tables() -> Iterator[Table]:
     """Yield what segments and planes through images cost, and the cell of one image."""
-    small, plain, large = lenet(), strided(), resnet()
+    small, plain, large = lenet(), strided_network(), resnet()
     sizes = (0.01, 0.03) if "--full" in sys.argv else (0.01,)
     rows: list[tuple[object, ...]] = []
     for name, net, parts in (
@@ -141,14 +141,17 @@ def tables() -> Iterator[Table]:
         ("ResNet-8, 3 x 32 x 32", large, sizes),
         ("strided convolutions, 1 x 28 x 28", plain, (0.25,)),
     ):
-        pictures = images(net)
-        rows.append((name, "segment", *searched(net, Segment(pictures[0], pictures[1]))))
-        rows += [("", f"{p:g} of a triangle", *searched(net, triangle(pictures, p))) for p in parts]
+        pictures = draw_images(net)
+        rows.append((name, "segment", *measure_search(net, Segment(pictures[0], pictures[1]))))
+        rows += [
+            ("", f"{p:g} of a triangle", *measure_search(net, triangle_through_images(pictures, p)))
+            for p in parts
+        ]
     corners = pictures[:1] + 0.25 * np.array([[0, 0], [1, 0], [0, 1]]) @ (
         pictures[1:] - pictures[0]
     )
     program = os.environ.get("HARDMAX_SYRENN")
-    theirs = syrenn(program, dense_weights(plain), [pictures[:2], corners])
+    theirs = run_syrenn(program, dense_weights(plain), [pictures[:2], corners])
     for words, domain, found in zip(
         ("the same, SyReNN", ""), ("segment", "0.25 of a triangle"), theirs, strict=True
     ):
@@ -166,7 +169,7 @@ def tables() -> Iterator[Table]:
     )
     rows = []
     for name, net in (("LeNet", small), ("ResNet-8", large)):
-        _, seconds = cpu_seconds(lambda net=net: cell_at(net, images(net)[0]))
+        _, seconds = cpu_seconds(lambda net=net: cell_at(net, draw_images(net)[0]))
         n_units = sum(len(maximum.slots) for maximum in net.maxima)
         rows.append((name, net.dim_in, n_units, seconds))
     yield Table(

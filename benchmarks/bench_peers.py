@@ -11,11 +11,18 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from benchmarks.baselines_clipping import clipped_regions
-from benchmarks.baselines_edges import edge_subdivision
-from benchmarks.comparisons import proved_count
-from benchmarks.peer_programs import Outcome, Programs, added, in_python, measured, syrenn
-from benchmarks.random_networks import Weights, gaussian, integers
+from benchmarks.baselines_clipping import count_by_clipping
+from benchmarks.baselines_edges import count_by_edge_subdivision
+from benchmarks.comparisons import count_with_certificate
+from benchmarks.peer_programs import (
+    Outcome,
+    Programs,
+    add_outcomes,
+    measure_outcome,
+    run_in_python,
+    run_syrenn,
+)
+from benchmarks.random_networks import Weights, gaussian_weights, integer_weights
 from benchmarks.tables import Table
 from hardmax.geometry.domains import Box, Domain, Segment, WholeSpace
 from hardmax.regions.engines import enumerate_regions
@@ -36,23 +43,23 @@ def square(half_width: float) -> FloatArray:
     return half_width * np.array([[-1.0, -1.0], [1.0, -1.0], [1.0, 1.0], [-1.0, 1.0]])
 
 
-def counted(net: Weights, domain: Domain | Segment) -> Outcome:
+def count_with_hardmax(net: Weights, domain: Domain | Segment) -> Outcome:
     """Count with hardmax."""
     model = net.model
-    return measured(lambda: enumerate_regions(model, domain).n_cells, _SHORT)
+    return measure_outcome(lambda: enumerate_regions(model, domain).n_cells, _SHORT)
 
 
-def subdivided(net: Weights, half_width: float) -> Outcome:
+def count_with_edge_subdivision(net: Weights, half_width: float) -> Outcome:
     """Count with edge subdivision."""
-    return measured(lambda: edge_subdivision(*net.hidden, half_width), _SHORT)
+    return measure_outcome(lambda: count_by_edge_subdivision(*net.hidden, half_width), _SHORT)
 
 
-def clipped(net: Weights, half_width: float) -> Outcome:
+def count_with_clipping(net: Weights, half_width: float) -> Outcome:
     """Count with clipping."""
-    return measured(lambda: clipped_regions(*net.hidden, half_width), _SHORT)
+    return measure_outcome(lambda: count_by_clipping(*net.hidden, half_width), _SHORT)
 
 
-def rows_of(name: str, found: Sequence[tuple[str, Outcome, Outcome]]) -> Iterator[list[object]]:
+def iter_rows(name: str, found: Sequence[tuple[str, Outcome, Outcome]]) -> Iterator[list[object]]:
     """Yield a row for each program: what it found, and how much slower it is than its standard."""
     for program, one, standard in found:
         case = name if program == found[0][0] else ""
@@ -65,26 +72,26 @@ def rows_of(name: str, found: Sequence[tuple[str, Outcome, Outcome]]) -> Iterato
         yield [case, program, cells, one.seconds, rate, ratio]
 
 
-def in_space(programs: Programs) -> Table:
+def compare_in_space(programs: Programs) -> Table:
     """Compare on boxes and on all of space; those that take minutes see the first network alone."""
     rows: list[list[object]] = []
     for name, nets in (
-        ("3->[12, 12]", [gaussian(67 + 100 * i, 3, 12, 12) for i in range(6)]),
-        ("4->[10, 10]", [gaussian(71 + 100 * i, 4, 10, 10) for i in range(3)]),
+        ("3->[12, 12]", [gaussian_weights(67 + 100 * i, 3, 12, 12) for i in range(6)]),
+        ("4->[10, 10]", [gaussian_weights(71 + 100 * i, 4, 10, 10) for i in range(3)]),
     ):
         dim = nets[0].dim
-        ours = added([counted(net, cube(HALF_WIDTH, dim)) for net in nets])
-        space = added([counted(net, WholeSpace(dim)) for net in nets])
-        edges = added([subdivided(net, HALF_WIDTH) for net in nets])
+        ours = add_outcomes([count_with_hardmax(net, cube(HALF_WIDTH, dim)) for net in nets])
+        space = add_outcomes([count_with_hardmax(net, WholeSpace(dim)) for net in nets])
+        edges = add_outcomes([count_with_edge_subdivision(net, HALF_WIDTH) for net in nets])
         found = [
             ("hardmax, box", ours, ours),
             ("edge subdivision, box", edges, ours),
             ("hardmax, all of space", space, space),
         ]
         for peer in ("relucent", "parx"):
-            one = in_python(peer, programs.python, nets[0], _MOST_CELLS)
+            one = run_in_python(peer, programs.python, nets[0], _MOST_CELLS)
             found.append((f"{peer}, all of space", one, space))
-        rows += rows_of(f"{name}, {len(nets)} networks", found)
+        rows += iter_rows(f"{name}, {len(nets)} networks", found)
     return Table(
         "Networks in space, compared with other programs",
         ("networks", "program", "cells", "CPU s", "cells/s", "time / hardmax"),
@@ -97,23 +104,28 @@ def in_space(programs: Programs) -> Table:
     )
 
 
-def who_is_right(programs: Programs) -> Table:
+def compare_in_plane(programs: Programs) -> Table:
     """Compare the counts on networks in the plane where rounding decides."""
-    cases = [("2->[16, 16], no biases", gaussian(65, 2, 16, 16, bias=0.0), HALF_WIDTH)]
-    cases += [(f"2->[8, 8], integers, {s}", integers(s, 2, 8, 8), HALF_WIDTH) for s in range(3)]
-    cases += [("2->[32] x 3, [-1e6, 1e6]^2", gaussian(66, 2, 32, 32, 32), 1e6)]
+    cases = [("2->[16, 16], no biases", gaussian_weights(65, 2, 16, 16, bias=0.0), HALF_WIDTH)]
+    cases += [
+        (f"2->[8, 8], integers, {s}", integer_weights(s, 2, 8, 8), HALF_WIDTH) for s in range(3)
+    ]
+    cases += [("2->[32] x 3, [-1e6, 1e6]^2", gaussian_weights(66, 2, 32, 32, 32), 1e6)]
     rows = []
     for name, net, half_width in cases:
         model, box = net.model, cube(half_width, 2)
-        truth, far = proved_count(model, box), proved_count(model, WholeSpace(2))
+        truth, far = (
+            count_with_certificate(model, box),
+            count_with_certificate(model, WholeSpace(2)),
+        )
         found = [
-            counted(net, box),
-            syrenn(programs.syrenn, net, [square(half_width)], _SHORT)[0],
-            subdivided(net, half_width),
+            count_with_hardmax(net, box),
+            run_syrenn(programs.syrenn, net, [square(half_width)], _SHORT)[0],
+            count_with_edge_subdivision(net, half_width),
         ]
         if truth < 1000:
-            found.append(clipped(net, half_width))
-            found += [in_python(p, programs.python, net, 10**6) for p in ("relucent", "parx")]
+            found.append(count_with_clipping(net, half_width))
+            found += [run_in_python(p, programs.python, net, 10**6) for p in ("relucent", "parx")]
         said = [one.cells or one.remark for one in found]
         rows.append((name, f"{truth}, {far}", *said, *[None] * (6 - len(said))))
     return Table(
@@ -126,40 +138,40 @@ def who_is_right(programs: Programs) -> Table:
     )
 
 
-def segments(seed: int, n: int, dim: int, scale: float) -> list[FloatArray]:
+def draw_segments(seed: int, n: int, dim: int, scale: float) -> list[FloatArray]:
     """Draw the ends of segments, N(0, scale^2), rounded to float32."""
     rng = np.random.default_rng(seed)
     drawn = scale * rng.normal(size=(n, 2, dim))
     return list(drawn.astype(np.float32).astype(np.float64))
 
 
-def lattice_segments(seed: int, n: int, dim: int) -> list[FloatArray]:
+def draw_lattice_segments(seed: int, n: int, dim: int) -> list[FloatArray]:
     """Draw segments between different points with coordinates in -5, ..., 5."""
     rng = np.random.default_rng(seed)
     drawn = rng.integers(-5, 6, (2 * n, 2, dim)).astype(np.float64)
     return [ends for ends in drawn if (ends[0] != ends[1]).any()][:n]
 
 
-def mapped(net: Weights, segment: Segment) -> Outcome:
+def count_with_maps(net: Weights, segment: Segment) -> Outcome:
     """Count with hardmax, and compose the affine map of each piece."""
     model = net.model
-    return measured(lambda: len(enumerate_regions(model, segment).affine_maps), _SHORT)
+    return measure_outcome(lambda: len(enumerate_regions(model, segment).affine_maps), _SHORT)
 
 
-def along_segments(programs: Programs) -> Table:
+def compare_on_segments(programs: Programs) -> Table:
     """Compare the rates on many segments."""
     rows: list[list[object]] = []
     for name, net, n, scale in (
-        ("784->[256] x 4", gaussian(5, 784, *[256] * 4), 25, 1.0),
-        ("50->[1000] x 3", gaussian(5, 50, *[1000] * 3), 8, 1.0),
-        ("2->[64] x 6", gaussian(5, 2, *[64] * 6), 60, 5.0),
+        ("784->[256] x 4", gaussian_weights(5, 784, *[256] * 4), 25, 1.0),
+        ("50->[1000] x 3", gaussian_weights(5, 50, *[1000] * 3), 8, 1.0),
+        ("2->[64] x 6", gaussian_weights(5, 2, *[64] * 6), 60, 5.0),
     ):
-        ends = segments(0, n, net.dim, scale)
-        ours = added([counted(net, Segment(*one)) for one in ends])
-        maps = added([mapped(net, Segment(*one)) for one in ends])
-        theirs = added(syrenn(programs.syrenn, net, ends, _SHORT))
+        ends = draw_segments(0, n, net.dim, scale)
+        ours = add_outcomes([count_with_hardmax(net, Segment(*one)) for one in ends])
+        maps = add_outcomes([count_with_maps(net, Segment(*one)) for one in ends])
+        theirs = add_outcomes(run_syrenn(programs.syrenn, net, ends, _SHORT))
         found = [("hardmax", ours, ours), ("hardmax, maps too", maps, ours)]
-        rows += rows_of(f"{name}, {n} segments", [*found, ("SyReNN", theirs, ours)])
+        rows += iter_rows(f"{name}, {n} segments", [*found, ("SyReNN", theirs, ours)])
     return Table(
         "Many segments through one network, compared with SyReNN",
         ("network", "program", "pieces", "CPU s", "pieces/s", "time / hardmax"),
@@ -171,7 +183,7 @@ def along_segments(programs: Programs) -> Table:
     )
 
 
-def right_segments(programs: Programs) -> Table:
+def compare_degenerate_segments(programs: Programs) -> Table:
     """Compare the counts on segments where breakpoints coincide."""
     rows = []
     for name, sizes in (
@@ -179,11 +191,11 @@ def right_segments(programs: Programs) -> Table:
         ("integers, 4->[12] x 3", (4, 12, 12, 12)),
         ("integers, 8->[16] x 3", (8, 16, 16, 16)),
     ):
-        net = integers(0, *sizes)
-        model, ends = net.model, lattice_segments(0, 100, net.dim)
-        truth = [proved_count(model, Segment(*e)) for e in ends]
+        net = integer_weights(0, *sizes)
+        model, ends = net.model, draw_lattice_segments(0, 100, net.dim)
+        truth = [count_with_certificate(model, Segment(*e)) for e in ends]
         ours = [enumerate_regions(model, Segment(*e)).n_cells for e in ends]
-        theirs = syrenn(programs.syrenn, net, ends, 0.0)
+        theirs = run_syrenn(programs.syrenn, net, ends, 0.0)
         counts = [one.cells for one in theirs]
         said = [f"{sum(n)}, right on {np.equal(n, truth).sum()}" for n in (ours, counts)]
         rows.append((name, sum(truth), said[0], theirs[0].remark or said[1]))
@@ -200,5 +212,10 @@ def right_segments(programs: Programs) -> Table:
 def tables() -> Iterator[Table]:
     """Yield rates and counts in space, in the plane, and on segments."""
     programs = Programs(os.environ.get("HARDMAX_PEERS"), os.environ.get("HARDMAX_SYRENN"))
-    for section in (in_space, who_is_right, along_segments, right_segments):
+    for section in (
+        compare_in_space,
+        compare_in_plane,
+        compare_on_segments,
+        compare_degenerate_segments,
+    ):
         yield section(programs)

@@ -94,7 +94,9 @@ def one_head(seed: int, n_keys: int, kind: str, dim: int) -> ArgmaxNetwork:
     return HardTransformer([Block([head], None)]).network
 
 
-def rate(networks: Iterable[ArgmaxNetwork], count_only: bool) -> tuple[int, float, float, int]:
+def measure_rate(
+    networks: Iterable[ArgmaxNetwork], count_only: bool
+) -> tuple[int, float, float, int]:
     """Return the cells, cells per second, the share of exact signs, and the rational signs."""
     networks = list(networks)
 
@@ -125,8 +127,8 @@ def tables() -> Iterator[Table]:
     ]
     rows = []
     for name, networks in cases:
-        n_cells, stored, later, rational = rate(networks, count_only=False)
-        _, counted, _, _ = rate(networks, count_only=True)
+        n_cells, stored, later, rational = measure_rate(networks, count_only=False)
+        _, counted, _, _ = measure_rate(networks, count_only=True)
         rows.append((name, len(networks), n_cells, stored, counted, f"{later:.2%}", rational))
     yield Table(
         "Cells in the plane",

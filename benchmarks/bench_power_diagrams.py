@@ -15,25 +15,27 @@ from hardmax.tropical.diagrams.order_k import order_k_diagram
 from hardmax.tropical.diagrams.power_diagrams import PowerDiagram
 
 
-def lifted_hull(sites: np.ndarray, weights: np.ndarray) -> int:
+def count_lifted_hull(sites: np.ndarray, weights: np.ndarray) -> int:
     """Count the visible sites with Qhull: the vertices of the lower hull of the lifted sites."""
     hull = ConvexHull(np.column_stack([sites, (sites**2).sum(axis=1) - weights]))
     return len(np.unique(hull.simplices[hull.equations[:, -2] < 0]))
 
 
-def visible_count(points: np.ndarray, weights: np.ndarray | None) -> int:
+def count_visible_sites(points: np.ndarray, weights: np.ndarray | None) -> int:
     """Count the sites that have cells with Qhull, or the extreme keys if there are no weights."""
-    return len(ConvexHull(points).vertices) if weights is None else lifted_hull(points, weights)
+    return (
+        len(ConvexHull(points).vertices) if weights is None else count_lifted_hull(points, weights)
+    )
 
 
-def diagram_with_cells(points: np.ndarray, weights: np.ndarray | None) -> PowerDiagram:
+def build_diagram(points: np.ndarray, weights: np.ndarray | None) -> PowerDiagram:
     """Return a new diagram that knows who wins, its neighbours, its vertices and its cells."""
     diagram = PowerDiagram.from_keys(points) if weights is None else PowerDiagram(points, weights)
     _ = diagram.active, diagram.neighbours, diagram.vertices, diagram.cells()
     return diagram
 
 
-def diagrams() -> Table:
+def measure_diagrams() -> Table:
     """Measure diagrams of sites and of keys, with who wins, neighbours, vertices and cells."""
     rng = np.random.default_rng(0)
     cases = []
@@ -50,11 +52,11 @@ def diagrams() -> Table:
             cases.append((f"{n_keys} {name}, d = {dim}", keys, None, Box([-1] * dim, [1] * dim)))
     rows = []
     for name, points, weights, box in cases:
-        diagram, ours = cpu_seconds(lambda p=points, w=weights: diagram_with_cells(p, w), 3)
+        diagram, ours = cpu_seconds(lambda p=points, w=weights: build_diagram(p, w), 3)
         tries = 3 if points.shape[1] == 2 else 1
         _, clipped = cpu_seconds(lambda d=diagram, b=box: [c.vertices for c in d.cells(b)], tries)
         n_active = int(diagram.active.sum())
-        visible, theirs = cpu_seconds(lambda p=points, w=weights: visible_count(p, w), 3)
+        visible, theirs = cpu_seconds(lambda p=points, w=weights: count_visible_sites(p, w), 3)
         assert n_active == visible
         rows.append((name, n_active, 1e3 * ours, 1e3 * clipped, 1e3 * theirs, ours / theirs))
     return Table(
@@ -70,7 +72,7 @@ def diagrams() -> Table:
     )
 
 
-def wide_boxes() -> Table:
+def measure_wide_boxes() -> Table:
     """Measure the regions of one head whose keys fill a unit square, on wider and wider boxes."""
     keys = np.random.default_rng(3).random((3_000, 2))
     head = AttentionHead(np.eye(2), keys, keys, np.eye(2), logit_bias=-(keys**2).sum(axis=1) / 2)
@@ -89,7 +91,7 @@ def wide_boxes() -> Table:
     return Table("Regions of a head with 3000 keys", columns, rows)
 
 
-def orders() -> Table:
+def measure_orders() -> Table:
     """Measure diagrams of sets of k nearest sites."""
     rng = np.random.default_rng(2)
     plane = ((100, 2, 2), (100, 2, 10), (1000, 2, 2), (1000, 2, 10))
@@ -108,6 +110,6 @@ def orders() -> Table:
 def tables() -> Iterator[Table]:
     """Yield three small tables."""
     order_k_diagram(PowerDiagram.from_keys(np.eye(5)), 2)
-    yield diagrams()
-    yield orders()
-    yield wide_boxes()
+    yield measure_diagrams()
+    yield measure_orders()
+    yield measure_wide_boxes()

@@ -25,7 +25,7 @@ CASES = [  # n_keys, dim, depth, d_ff, n_heads
 ]
 
 
-def exact_rate(sizes: tuple[int, ...], cube: Box) -> float:
+def measure_exact_rate(sizes: tuple[int, ...], cube: Box) -> float:
     """Return cells per second of the search in integers alone, on one block of the same shape."""
     n_keys, dim, _, d_ff, n_heads = sizes
     model = shattering_transformer(n_keys, dim, 1, d_ff, n_heads)
@@ -34,7 +34,7 @@ def exact_rate(sizes: tuple[int, ...], cube: Box) -> float:
     return found.n_found / seconds
 
 
-def row(sizes: tuple[int, ...]) -> tuple[object, ...]:
+def measure_row(sizes: tuple[int, ...]) -> tuple[object, ...]:
     """Measure one family member, and check that all counts are the formula."""
     cube = unit_cube(sizes[1])
     expected = shattering_count(*sizes)
@@ -46,7 +46,7 @@ def row(sizes: tuple[int, ...]) -> tuple[object, ...]:
         _require(found, expected)
     rates = [expected / t for t in (counting, keeping, keeping + asking)]
     name = "N = {}, d = {}, L = {}, d_ff = {}, H = {}".format(*sizes)
-    return name, expected, *rates, rates[0] / exact_rate(sizes, cube)
+    return name, expected, *rates, rates[0] / measure_exact_rate(sizes, cube)
 
 
 def unit_cube(dim: int) -> Box:
@@ -66,7 +66,7 @@ def _require(found: int, expected: int) -> None:
 
 def tables() -> Iterator[Table]:
     """Yield rates of transformers, and of one with self-attention."""
-    rows = [row(sizes) for sizes in CASES]
+    rows = [measure_row(sizes) for sizes in CASES]
     tokens = shattering_self_attention(4, 2, 3, 4)
     found, seconds = cpu_seconds(lambda: count_only(tokens, unit_cube(2)))
     _require(found, 262_144)

@@ -74,7 +74,7 @@ two_heads = partial(transformer, n_heads=2)
 two_blocks = partial(transformer, n_blocks=2)
 
 
-def rates(networks, domain):
+def measure_rates(networks, domain):
     """Return cells per CPU second counted, stored, and with neighbours, warm.
 
     The three take turns, so that what slows the machine down for a while slows them all.
@@ -83,21 +83,21 @@ def rates(networks, domain):
         The rates, how many cells there are, and the share of signs left to integers.
     """
 
-    def with_neighbours():
-        found = stored()
+    def find_neighbours():
+        found = store()
         for part in found:
             _ = part.neighbours.walls
         return found
 
-    def stored(**options):
+    def store(**options):
         return [enumerate_regions(network, domain, **options) for network in networks]
 
-    asked = partial(stored, count_only=True), stored, with_neighbours
-    found = [ask() for ask in asked][1]
+    tasks = partial(store, count_only=True), store, find_neighbours
+    found = [ask() for ask in tasks][1]
     times = [[], [], []]
     spent = 0.0
     while len(times[0]) < N_RUNS or spent < LEAST_SECONDS:
-        for ask, taken in zip(asked, times, strict=True):
+        for ask, taken in zip(tasks, times, strict=True):
             _, seconds = cpu_seconds(ask)
             taken.append(seconds)
             spent += seconds
@@ -107,7 +107,7 @@ def rates(networks, domain):
     return [count / statistics.median(taken) for taken in times], count, share
 
 
-def tree_rate(network, domain):
+def measure_tree_rate(network, domain):
     """Return cells per CPU second of the split tree on at most 100 cells, warm."""
     split_tree.explore(network, domain, count_only=True, max_cells=1)
     found, seconds = cpu_seconds(
@@ -138,8 +138,8 @@ def tables() -> Iterator[Table]:
         ("2 blocks, 12 keys, 24 units, 3-D", two_blocks, [3, 12, 24], Box([-2] * 3, [2] * 3)),
     ):
         networks = [make(seed, widths) for seed in range(N_SEEDS)]
-        (counted, stored, adjacent), count, parked = rates(networks, box)
-        tree = stored / tree_rate(networks[0], box)
+        (counted, stored, adjacent), count, parked = measure_rates(networks, box)
+        tree = stored / measure_tree_rate(networks[0], box)
         row = count, counted, stored, adjacent, stored / adjacent
         rows.append((name, *row, f"{parked:.2%}", tree))
     columns = (

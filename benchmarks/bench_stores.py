@@ -28,7 +28,7 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.random_networks import folded, gaussian
+from benchmarks.random_networks import folding_network, gaussian_weights
 from benchmarks.tables import Table
 from hardmax.errors import HardmaxError
 from hardmax.geometry.domains import Box
@@ -48,7 +48,7 @@ NETWORKS = {
     "2->[256] x 3": (2, 256, 256, 256),
     "folding, 4 layers of 12 units": (6, 4),
 }
-"""The sizes of a Gaussian network, or, if they are two, the folds and the depth of `folded`."""
+"""The sizes of a Gaussian network, or, if there are two, the arguments of `folding_network`."""
 UNIT, LONG_FOLDS, MANY_FOLDS = Box([0, 0], [1, 1]), (8, 4), (11, 4)
 N_CORES = 32
 KILLS, SOME_FOLDS = 20, (6, 4)
@@ -56,37 +56,39 @@ PAUSES, MORE_FOLDS = (1.5, 3.0), (8, 4)
 """Seconds between kills of Dask workers, if all are there, and a search that takes longer."""
 
 
-def _cost(dims: tuple[int, ...], options: dict, sent: object) -> None:
+def _run_search(dims: tuple[int, ...], options: dict, sent: object) -> None:
     is_folded = len(dims) == 2
-    model = (folded if is_folded else partial(gaussian, 0))(*dims).model
+    model = (folding_network if is_folded else partial(gaussian_weights, 0))(*dims).model
     domain = UNIT if is_folded else SQUARE
     enumerate_regions(model, Box([0, 0], [1e-3, 1e-3]))
     start = time.perf_counter(), time.process_time()
     part = enumerate_regions(model, domain, **options)
-    spent = time.perf_counter() - start[0], time.process_time() - start[1], children_s()
+    spent = time.perf_counter() - start[0], time.process_time() - start[1], children_seconds()
     most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-    n_bytes = 0 if "store" in options else sum(held_arrays(part.cells))
+    n_bytes = 0 if "store" in options else sum(iter_arrays(part.cells))
     sent.send((part.n_found, spent, most, n_bytes))
 
 
-def children_s() -> float:
+def children_seconds() -> float:
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 
 
-def held_arrays(cells: CellArrays) -> list[int]:
+def iter_arrays(cells: CellArrays) -> list[int]:
     arrays = cells.signatures, cells.maps, cells.map_radii, cells.vertices, cells.starts
     return [array.nbytes for array in (*arrays, cells.wall_names.codes)]
 
 
-def cost(dims: tuple[int, ...], **options: object) -> tuple[int, tuple[float, ...], int, int]:
+def measure_cost(
+    dims: tuple[int, ...], **options: object
+) -> tuple[int, tuple[float, ...], int, int]:
     """Search in a process of its own: cells, seconds, most memory, bytes of cells in memory.
 
     Seconds are those by the clock, of its CPU, and of the CPU of processes it has started.
     """
     context = multiprocessing.get_context("spawn")
     received, sent = context.Pipe(duplex=False)
-    process = context.Process(target=_cost, args=(dims, options, sent))
+    process = context.Process(target=_run_search, args=(dims, options, sent))
     process.start()
     answer = received.recv()
     process.join()
@@ -102,18 +104,18 @@ WAYS = {
 }
 
 
-def row(network: str, dims: tuple[int, ...], way: str) -> list[object]:
+def measure_row(network: str, dims: tuple[int, ...], way: str) -> list[object]:
     """Return what a search costs in memory, or into a folder, with one or two workers."""
     with tempfile.TemporaryDirectory() as folder:
         store = {"store": f"{folder}/store"} if way.startswith("store") else {}
-        n_cells, spent, most, n_bytes = cost(dims, **WAYS[way], **store)
+        n_cells, spent, most, n_bytes = measure_cost(dims, **WAYS[way], **store)
         n_bytes += sum(file.stat().st_size for file in Path(folder).rglob("*.parquet"))
     times = 1e6 * (spent[1] + spent[2]) / n_cells, n_cells / spent[0]
     return [network, way, n_cells, *times, n_bytes / n_cells, most / 1e6]
 
 
 def _folding() -> tuple[object, Box]:
-    return folded(*SOME_FOLDS).model, UNIT
+    return folding_network(*SOME_FOLDS).model, UNIT
 
 
 def _attention() -> tuple[object, Box]:
@@ -121,18 +123,18 @@ def _attention() -> tuple[object, Box]:
 
 
 def _space() -> tuple[object, Box]:
-    return gaussian(0, 3, 96, 96).model, Box([-1] * 3, [1] * 3)
+    return gaussian_weights(0, 3, 96, 96).model, Box([-1] * 3, [1] * 3)
 
 
-def _proved() -> tuple[object, Box]:
-    return folded(4, 4).model, UNIT
+def _certify() -> tuple[object, Box]:
+    return folding_network(4, 4).model, UNIT
 
 
 TRIED = {
     "a folding network, 2 threads": (_folding, 1.5, {"workers": 2}),
     "a transformer, 2 processes": (_attention, 4.0, {"workers": 2, "executor": "processes"}),
     "a network on R^3, 2 threads": (_space, 1.5, {"workers": 2}),
-    "a certificate in parts, 2 processes": (_proved, 2.5, {"workers": 2}),
+    "a certificate in parts, 2 processes": (_certify, 2.5, {"workers": 2}),
 }
 """Who is killed, within how many seconds after it began, and how it searches."""
 
@@ -141,7 +143,7 @@ def _search(name: str, folder: str, ready: object) -> None:
     given, _, options = TRIED[name]
     model, domain = given()
     ready.send(True)
-    if given is not _proved:
+    if given is not _certify:
         enumerate_regions(model, domain, store=folder, **options)
     else:
         durable.LONG_BYTES = durable.SHORT_BYTES = 1 << 20
@@ -149,29 +151,29 @@ def _search(name: str, folder: str, ready: object) -> None:
         part.save_certificate(f"{folder}/proof", **options)
 
 
-def _busy() -> None:
+def _keep_core_busy() -> None:
     while True:
         pass
 
 
-def kills() -> None:
+def kill_searches() -> None:
     """Kill searches again and again, go on with them, and compare."""
-    load = multiprocessing.get_context("spawn").Process(target=_busy, daemon=True)
+    load = multiprocessing.get_context("spawn").Process(target=_keep_core_busy, daemon=True)
     load.start()
     for name in TRIED:
-        killed(name)
+        kill_repeatedly(name)
     load.kill()
 
 
-def killed(name: str) -> None:
+def kill_repeatedly(name: str) -> None:
     """Kill one search twenty times; one that is done begins anew."""
     context, rng = multiprocessing.get_context("spawn"), np.random.default_rng(0)
     given, latest, _ = TRIED[name]
     whole, seen = enumerate_regions(*given()), []
-    proof = whole.certificate().to_json() if given is _proved else ""
+    proof = whole.certificate().to_json() if given is _certify else ""
     while len(seen) < KILLS:
         with tempfile.TemporaryDirectory() as folder:
-            cells = folder if given is not _proved else f"{folder}/cells"
+            cells = folder if given is not _certify else f"{folder}/cells"
             is_killed = True
             while is_killed:
                 is_ready, ready = context.Pipe(duplex=False)
@@ -190,7 +192,7 @@ def killed(name: str) -> None:
                         n_found = part.n_found
                         assert sum(shard.n_found for shard in part.shards()) == n_found
                     seen.append(n_found)
-            told = compared(open_partition(cells), whole)
+            told = compare(open_partition(cells), whole)
             if proof:
                 parts = map(Certificate.load, Path(folder, "proof").glob("*.json"))
                 is_same = Certificate.joined(parts).to_json() == proof
@@ -199,7 +201,7 @@ def killed(name: str) -> None:
             print(f"{done}; at the end {told}", flush=True)
 
 
-def compared(part: Partition, whole: Partition) -> str:
+def compare(part: Partition, whole: Partition) -> str:
     columns = [*map(_columns, (part.cells, whole.cells))]
     is_same = all(one.tobytes() == other.tobytes() for one, other in zip(*columns, strict=True))
     return "the same in every bit" if is_same else "DIFFERENT"
@@ -211,11 +213,11 @@ def _columns(cells: CellArrays) -> list[np.ndarray]:
     return [column for column in columns if column is not None]
 
 
-def cluster() -> None:
+def run_cluster() -> None:
     """Search with a Dask cluster on this machine while its workers are killed."""
     import distributed
 
-    rng, model = np.random.default_rng(0), folded(*MORE_FOLDS).model
+    rng, model = np.random.default_rng(0), folding_network(*MORE_FOLDS).model
     with (
         distributed.LocalCluster(
             n_workers=2, threads_per_worker=1, dashboard_address=None, silence_logs=logging.CRITICAL
@@ -243,14 +245,14 @@ def cluster() -> None:
         spent = time.perf_counter() - start
         is_over.set()
         killer.join()
-        told = compared(part, enumerate_regions(model, UNIT))
+        told = compare(part, enumerate_regions(model, UNIT))
     print(f"Dask, {n_killed} workers killed in {spent:.0f} s: {part.n_cells} cells, {told}")
 
 
-def disk() -> None:
+def run_on_full_disk() -> None:
     """Search into a disk that is full, then large, then read-only."""
     durable.LONG_S, runs._FIRST_BUDGET, runs.SLICE_S = 0.0, 2000, 0.001
-    model = gaussian(0, 2, 64, 64, 64).model
+    model = gaussian_weights(0, 2, 64, 64, 64).model
     with tempfile.TemporaryDirectory() as folder:
 
         def mount(*options: str) -> None:
@@ -269,7 +271,7 @@ def disk() -> None:
             n_read = sum(shard.n_found for shard in part.shards())
             print(f"kept: {part.n_cells} cells, of which {n_read} can be read")
             mount("remount,size=50m")
-            print("more room:", compared(search("a"), enumerate_regions(model, SQUARE)))
+            print("more room:", compare(search("a"), enumerate_regions(model, SQUARE)))
             mount("remount,ro")
             print("read-only:", search("b"))
             print("opened:", open_partition(f"{folder}/a"))
@@ -280,12 +282,12 @@ def disk() -> None:
 def tables() -> Iterator[Table]:
     """Yield what searches cost in memory and into folders."""
     rows = [
-        row("" if way != "in memory" else name, dims, way)
+        measure_row("" if way != "in memory" else name, dims, way)
         for name, dims in NETWORKS.items()
         for way in WAYS
     ]
     if "--full" in sys.argv:
-        rows.append(row("folding, 4 layers of 22 units", MANY_FOLDS, "store"))
+        rows.append(measure_row("folding, 4 layers of 22 units", MANY_FOLDS, "store"))
     yield Table(
         "Searches in memory and into folders",
         ("network", "search", "cells", "CPU us", "cells/s", "bytes", "MB"),
@@ -304,7 +306,7 @@ def steady_tables() -> Iterator[Table]:
     found = {}
     for way in ("store", "store, 2 threads", "store, 2 processes"):
         with tempfile.TemporaryDirectory() as folder:
-            n_cells, spent, _, _ = cost(LONG_FOLDS, **WAYS[way], store=f"{folder}/store")
+            n_cells, spent, _, _ = measure_cost(LONG_FOLDS, **WAYS[way], store=f"{folder}/store")
             n_bytes = sum(file.stat().st_size for file in Path(folder).rglob("*.parquet"))
         found[way] = n_cells, n_bytes, *spent
     alone = found["store"]
@@ -361,7 +363,7 @@ def cluster_table(seconds: float, own: float, gigabytes: float) -> Table:
 
 
 def main() -> None:
-    checks = {"--kills": kills, "--dask": cluster, "--disk": disk}
+    checks = {"--kills": kill_searches, "--dask": run_cluster, "--disk": run_on_full_disk}
     for flag in sys.argv[1:]:
         checks[flag]()
 

@@ -6,7 +6,7 @@ from dataclasses import fields
 from typing import Any
 
 from benchmarks.bench_fresh import SQUARE
-from benchmarks.random_networks import gaussian
+from benchmarks.random_networks import gaussian_weights
 from benchmarks.tables import Table
 from hardmax.regions.cells import CellArrays
 from hardmax.regions.engines import enumerate_regions
@@ -18,7 +18,7 @@ WAYS = ({"count_only": True}, {}, {"is_looked_at": True})
 NAMES = "counted", "stored", "stored and read"
 
 
-def seconds(model: Any, workers: int, *, is_looked_at: bool = False, **options: Any) -> float:
+def time_search(model: Any, workers: int, *, is_looked_at: bool = False, **options: Any) -> float:
     """Return the wall-clock time of one search."""
     start = time.perf_counter()
     part = enumerate_regions(model, SQUARE, workers=workers, **options)
@@ -32,12 +32,12 @@ def tables() -> Iterator[Table]:
     """Yield times with one thread and with two."""
     rows = []
     for widths in [10] * 8, [16] * 16, [64] * 3, [128] * 3, [128] * 4:
-        model = gaussian(3, 2, *widths).model
+        model = gaussian_weights(3, 2, *widths).model
         n_cells = len(enumerate_regions(model, SQUARE, count_only=True))
         row: list[object] = [f"2->[{widths[0]}] x {len(widths)}", n_cells]
         for options in WAYS:
             # Taken in turns: the machine may become slower on the way.
-            times = [[seconds(model, n, **options) for n in (1, 2)] for _ in range(N_RUNS)]
+            times = [[time_search(model, n, **options) for n in (1, 2)] for _ in range(N_RUNS)]
             one, two = (1e3 * min(column) for column in zip(*times, strict=True))
             row += [one, two, one / two]
         rows.append(row)

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from benchmarks.bench_networks import COLUMNS, searched, triangle
+from benchmarks.bench_networks import COLUMNS, measure_search, triangle_through_images
 from benchmarks.tables import Table
 from hardmax.geometry.domains import Segment
 from hardmax.models.formats.torch.modules import from_torch
@@ -24,7 +24,7 @@ from hardmax.typing import AnyArray, FloatArray
 _N_IMAGES, _BATCH = 4000, 100
 
 
-def shapes(n: int, side: int, n_channels: int, seed: int) -> tuple[FloatArray, AnyArray]:
+def draw_shapes(n: int, side: int, n_channels: int, seed: int) -> tuple[FloatArray, AnyArray]:
     """Images `(n, n_channels, side, side)` of shapes with soft edges, and their kinds."""
     rng = np.random.default_rng(seed)
     kinds = rng.integers(0, 10, n)
@@ -87,7 +87,9 @@ def resnet() -> nn.Module:
     )
 
 
-def trained(name: str, module: nn.Module, images: AnyArray, kinds: AnyArray, epochs: int) -> None:
+def load_or_train(
+    name: str, module: nn.Module, images: AnyArray, kinds: AnyArray, epochs: int
+) -> None:
     """Train a network with Adam, or read its weights where they are kept."""
     folder = os.environ.get("HARDMAX_TRAINED")
     path = Path(folder) / f"{name}.pt" if folder else None
@@ -120,8 +122,8 @@ def tables() -> Iterator[Table]:
     ):
         fresh = from_torch(module.eval(), input_shape=(n_channels, side, side))
         module.train()
-        trained(name, module, *shapes(_N_IMAGES, side, n_channels, 1), epochs)
-        images, kinds = shapes(1000, side, n_channels, 2)
+        load_or_train(name, module, *draw_shapes(_N_IMAGES, side, n_channels, 1), epochs)
+        images, kinds = draw_shapes(1000, side, n_channels, 2)
         with torch.no_grad():
             right = module(torch.from_numpy(images)).argmax(1).numpy() == kinds
         share.append(f"{right.mean():.1%} ({name})")
@@ -129,10 +131,12 @@ def tables() -> Iterator[Table]:
         pictures = images[chosen].reshape(3, -1).astype(np.float64)
         net = from_torch(module, input_shape=(n_channels, side, side))
         domains = {"segment": Segment(pictures[0], pictures[1])}
-        domains |= {f"{s:g} of a triangle": triangle(pictures, s) for s in sizes[:n_sizes]}
+        domains |= {
+            f"{s:g} of a triangle": triangle_through_images(pictures, s) for s in sizes[:n_sizes]
+        }
         for domain, where in domains.items():
             for word, which in (("before training", fresh), ("trained", net)):
-                rows.append((f"{name}, {word}", domain, *searched(which, where)))
+                rows.append((f"{name}, {word}", domain, *measure_search(which, where)))
     yield Table(
         "Trained networks of any shape",
         COLUMNS,

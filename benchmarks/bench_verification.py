@@ -23,7 +23,7 @@ from hardmax.verify.checking import verify_certificate
 MOST_IN_INTEGERS = 2_000
 
 
-def checked(model: Any, certificate: Any, method: str, rounds: int = 1) -> float:
+def time_verification(model: Any, certificate: Any, method: str, rounds: int = 1) -> float:
     """Verify a certificate that is right, and return the CPU time it took."""
     verdict, seconds = cpu_seconds(
         lambda: verify_certificate(model, certificate, method=method), rounds
@@ -79,7 +79,7 @@ def maxout(seed: int, width: int, depth: int) -> MaxoutNetwork:
     return MaxoutNetwork([*weights, np.ones((fan, 1))], [*biases, None])
 
 
-def square_with_cells(model: Any, fewest: int = 2_000, most: int = 20_000) -> Box:
+def find_square(model: Any, fewest: int = 2_000, most: int = 20_000) -> Box:
     """A square around the origin on which a model has so many cells, if one is found."""
     radius = 5.0
     for _ in range(40):
@@ -91,7 +91,7 @@ def square_with_cells(model: Any, fewest: int = 2_000, most: int = 20_000) -> Bo
     return square
 
 
-def shallow() -> list[tuple[str, Any, Any]]:
+def shallow_models() -> list[tuple[str, Any, Any]]:
     """Networks of two and three layers."""
     square = Box([-5.0, -5.0], [5.0, 5.0])
     return [
@@ -107,7 +107,7 @@ def shallow() -> list[tuple[str, Any, Any]]:
     ]
 
 
-def deep(is_full: bool) -> list[tuple[str, Any, Any]]:
+def deep_models(is_full: bool) -> list[tuple[str, Any, Any]]:
     """Networks of 8 to 32 layers, transformers of 6 to 12 blocks."""
     shapes = [(3, 10, 8), (1, 16, 8), (2, 16, 16), (4, 32, 8)]
     blocks = [(7, 6), (8, 9), (9, 12)]
@@ -121,18 +121,20 @@ def deep(is_full: bool) -> list[tuple[str, Any, Any]]:
     models.append(("integers, 2->[16] x 8", integer_relu(16, 2, *[16] * 8, 1)))
     models.append(("maxout 2->[16] x 8, rank 2", maxout(6, 16, 8)))
     models += [(f"transformer, {n} blocks", transformer(seed, n)) for seed, n in blocks]
-    return [(name, model, square_with_cells(model)) for name, model in models]
+    return [(name, model, find_square(model)) for name, model in models]
 
 
 def tables() -> Iterator[Table]:
     """Yield cells made and checked in a second."""
     rows = []
-    for name, model, domain in shallow() + deep("--full" in sys.argv):
+    for name, model, domain in shallow_models() + deep_models("--full" in sys.argv):
         part = enumerate_regions(model, domain)
         certificate, made = cpu_seconds(part.certificate)
         n = part.n_cells
-        quick = checked(model, certificate, "fast", 3)
-        integers = checked(model, certificate, "integers") if n <= MOST_IN_INTEGERS else None
+        quick = time_verification(model, certificate, "fast", 3)
+        integers = (
+            time_verification(model, certificate, "integers") if n <= MOST_IN_INTEGERS else None
+        )
         where = f"[-r, r]^d, r = {domain.high[0]:.3g}" if isinstance(domain, Box) else "the plane"
         rows.append((name, where, n, n / made, n / quick, integers and n / integers))
     yield Table(

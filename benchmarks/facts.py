@@ -12,17 +12,17 @@ from pathlib import Path
 import numpy as np
 
 import hardmax as hm
-from benchmarks.machine import about, line, now
+from benchmarks.machine import current_moment, describe, format_line
 from benchmarks.measuring import cpu_seconds
-from benchmarks.random_networks import gaussian
-from benchmarks.tables import Table, markdown, put_between_marks, written
+from benchmarks.random_networks import gaussian_weights
+from benchmarks.tables import Table, format_entry, replace_between_marks, to_markdown
 from hardmax.constructions import shattering_transformer
 from hardmax.verify import verify
 
 README = Path(__file__).parents[1] / "README.md"
 
 
-def first_answer() -> float:
+def time_first_answer() -> float:
     """Return the CPU seconds of a new process for the ten lines of the README."""
     code = README.read_text(encoding="utf-8").split("```python")[1].split("```")[0]
     lines = "\n".join(re.findall(r"^>>> (.*)$", code, flags=re.MULTILINE))
@@ -34,10 +34,10 @@ def first_answer() -> float:
     return statistics.median(float(run.stdout.split()[-1]) for run in runs)
 
 
-def facts() -> Table:
+def measure_facts() -> Table:
     """Measure; return each fact with its number."""
     box = hm.Box([-5, -5], [5, 5])
-    net = gaussian(0, 2, 64, 64, 64).model
+    net = gaussian_weights(0, 2, 64, 64, 64).model
     part, found = cpu_seconds(lambda: hm.enumerate_regions(net, box), 5)
     certificate = part.certificate()
     verdict, checked = cpu_seconds(lambda: hm.verify_certificate(net, certificate), 3)
@@ -52,18 +52,21 @@ def facts() -> Table:
     n_cells = part.n_cells
     lines = len(Path(verify.__file__).read_text(encoding="utf-8").splitlines())
     rows = [
-        ("from `import` to the first certified count, in a new process", f"{first_answer():.1f} s"),
         (
-            f"a ReLU network 2 → 64 → 64 → 64, {written(n_cells)} cells found and stored",
-            f"{written(n_cells / found)} cells/s",
+            "from `import` to the first certified count, in a new process",
+            f"{time_first_answer():.1f} s",
+        ),
+        (
+            f"a ReLU network 2 → 64 → 64 → 64, {format_entry(n_cells)} cells found and stored",
+            f"{format_entry(n_cells / found)} cells/s",
         ),
         (
             "its certificate checked, with separate code",
-            f"{written(n_cells / checked)} cells/s",
+            f"{format_entry(n_cells / checked)} cells/s",
         ),
-        ("points located exactly in its cells", f"{written(len(points) / located)} points/s"),
+        ("points located exactly in its cells", f"{format_entry(len(points) / located)} points/s"),
         (
-            f"a transformer with three blocks and {written(number)} cells, counted",
+            f"a transformer with three blocks and {format_entry(number)} cells, counted",
             f"{counted:.2f} s",
         ),
         ("the verifier that needs only Python", f"one file of {lines} lines"),
@@ -72,12 +75,12 @@ def facts() -> Table:
 
 
 def main() -> None:
-    began = now()
-    table = markdown(facts())
-    stamp = line("python -m benchmarks.facts", about(began))
+    began = current_moment()
+    table = to_markdown(measure_facts())
+    stamp = format_line("python -m benchmarks.facts", describe(began))
     print(table, stamp, sep="\n")
     if "--write" in sys.argv:
-        put_between_marks(README, "facts", f"{table}\n{stamp}\n")
+        replace_between_marks(README, "facts", f"{table}\n{stamp}\n")
 
 
 if __name__ == "__main__":

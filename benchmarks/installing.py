@@ -15,16 +15,16 @@ from zipfile import ZipFile
 
 from packaging.requirements import Requirement
 
-from benchmarks.facts import first_answer
-from benchmarks.machine import about, line, now
-from benchmarks.tables import Table, markdown, put_between_marks
+from benchmarks.facts import time_first_answer
+from benchmarks.machine import current_moment, describe, format_line
+from benchmarks.tables import Table, replace_between_marks, to_markdown
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "install.md"
 EXTRAS = "torch", "onnx", "arrow", "store", "dask", "app", "notebooks"
 
 
-def needed(name: str, extra: str = "") -> set[str]:
+def list_requirements(name: str, extra: str = "") -> set[str]:
     """Return the packages that one needs, with an extra, itself included, as far as they are here.
 
     Raises:
@@ -43,14 +43,14 @@ def needed(name: str, extra: str = "") -> set[str]:
     return {package for package, _ in found}
 
 
-def installed_bytes(name: str) -> int:
+def package_size(name: str) -> int:
     """Return the size of a package's files, without compiled bytecode."""
     files = distribution(name).files or []
     paths = [Path(str(file.locate())) for file in files if file.suffix != ".pyc"]
     return sum(path.stat().st_size for path in paths if path.is_file())
 
 
-def built() -> list[tuple[str, str]]:
+def list_built_files() -> list[tuple[str, str]]:
     """Return the sizes of what is in `dist/`."""
     rows = [("sources", _megabytes(p.stat().st_size)) for p in (ROOT / "dist").glob("*.tar.gz")]
     for path in sorted((ROOT / "dist").glob("*.whl")):
@@ -62,21 +62,21 @@ def built() -> list[tuple[str, str]]:
     return rows
 
 
-def packages() -> list[tuple[str, str]]:
+def list_packages() -> list[tuple[str, str]]:
     """Return the sizes of what hardmax needs, and of what its extras need in addition."""
-    base = needed("hardmax") - {"hardmax"}
-    rows = [("dependencies, installed", _megabytes(sum(map(installed_bytes, base))))]
+    base = list_requirements("hardmax") - {"hardmax"}
+    rows = [("dependencies, installed", _megabytes(sum(map(package_size, base))))]
     for extra in EXTRAS:
         try:
-            more = needed("hardmax", extra) - base - {"hardmax"}
-            size = _megabytes(sum(map(installed_bytes, more)))
+            more = list_requirements("hardmax", extra) - base - {"hardmax"}
+            size = _megabytes(sum(map(package_size, more)))
         except PackageNotFoundError as error:
             size = f"not measured: {error.name} is not installed"
         rows.append((f"additional dependencies of `hardmax[{extra}]`", size))
     return rows
 
 
-def import_seconds() -> float:
+def time_import() -> float:
     """Return the CPU seconds that a new process spends on importing hardmax."""
     code = "import time; t = time.process_time(); import hardmax; print(time.process_time() - t)"
     command = [sys.executable, "-c", code]
@@ -84,7 +84,7 @@ def import_seconds() -> float:
     return statistics.median(float(run.stdout) for run in runs)
 
 
-def compile_seconds() -> float:
+def time_compilation() -> float:
     """Return the CPU seconds of compiling the core."""
     before = os.times()
     tools = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
@@ -106,16 +106,16 @@ def _megabytes(size: int) -> str:
 
 
 def main() -> None:
-    began = now()
-    rows = [*built(), *packages()]
-    rows.append(("`import hardmax`, CPU time", f"{import_seconds():.2f} s"))
-    rows.append(("the ten lines of the README, CPU time", f"{first_answer():.1f} s"))
-    rows.append(("compiling the core from source, CPU time", f"{compile_seconds():.0f} s"))
-    stamp = line("python -m benchmarks.installing", about(began))
-    text = f"{markdown(Table('', ('', ''), rows))}\n{stamp}\n"
+    began = current_moment()
+    rows = [*list_built_files(), *list_packages()]
+    rows.append(("`import hardmax`, CPU time", f"{time_import():.2f} s"))
+    rows.append(("the ten lines of the README, CPU time", f"{time_first_answer():.1f} s"))
+    rows.append(("compiling the core from source, CPU time", f"{time_compilation():.0f} s"))
+    stamp = format_line("python -m benchmarks.installing", describe(began))
+    text = f"{to_markdown(Table('', ('', ''), rows))}\n{stamp}\n"
     print(text)
     if "--write" in sys.argv:
-        put_between_marks(PAGE, "sizes", text)
+        replace_between_marks(PAGE, "sizes", text)
 
 
 if __name__ == "__main__":

@@ -12,16 +12,16 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-from benchmarks.__main__ import available, chosen
-from benchmarks.machine import about, line, now
-from benchmarks.tables import put_between_marks
+from benchmarks.__main__ import list_benchmarks, select_benchmarks
+from benchmarks.machine import current_moment, describe, format_line
+from benchmarks.tables import replace_between_marks
 
 _README = Path(__file__).with_name("README.md")
 _MODULE = "benchmarks"
 _MOST_SECONDS = 1800
 
 
-def measured(name: str, options: list[str]) -> str | None:
+def run_benchmark(name: str, options: list[str]) -> str | None:
     """Return the tables of a benchmark as Markdown; None if it fails."""
     command = [sys.executable, "-m", _MODULE, name, *options]
     try:
@@ -35,22 +35,22 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--write", action="store_true", help="put the tables into README.md")
     parser.add_argument("--full", action="store_true", help="what takes minutes as well")
-    parser.add_argument("names", nargs="*", help=", ".join(available()))
+    parser.add_argument("names", nargs="*", help=", ".join(list_benchmarks()))
     wanted = parser.parse_args()
     options = ["--full"] if wanted.full else []
-    first, failed = now(), []
-    for name in chosen(wanted.names):
+    first, failed = current_moment(), []
+    for name in select_benchmarks(wanted.names):
         # The load before the first: later ones would see what was measured before them.
-        began = replace(now(), load=first.load)
-        text = measured(name, options)
+        began = replace(current_moment(), load=first.load)
+        text = run_benchmark(name, options)
         if text is None:
             failed.append(name)
             continue
         command = " ".join(["python -m benchmarks", name, *options])
-        text = f"{text}\n\n{line(command, about(began))}"
+        text = f"{text}\n\n{format_line(command, describe(began))}"
         print(text, end="\n\n", flush=True)
         if wanted.write:
-            put_between_marks(_README, name, f"{text}\n")
+            replace_between_marks(_README, name, f"{text}\n")
     if failed:
         sys.exit(f"failed: {', '.join(failed)}")
 

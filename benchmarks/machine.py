@@ -18,7 +18,7 @@ Processes that nobody waits for, as those of a browser, count among the others.
 """
 
 
-def processor() -> str:
+def processor_name() -> str:
     """Return what the machine calls its processor."""
     try:
         text = Path("/proc/cpuinfo").read_text(encoding="utf-8")
@@ -28,7 +28,7 @@ def processor() -> str:
     return f"{names[0] if names else platform.machine()}, {os.cpu_count()} cores"
 
 
-def versions() -> str:
+def library_versions() -> str:
     """Return the versions of what was measured."""
     return f"hardmax {__version__}, Python {platform.python_version()}, numpy {np.__version__}"
 
@@ -50,14 +50,16 @@ class Moment:
     own: float
 
 
-def now() -> Moment:
+def current_moment() -> Moment:
     """Return the present moment."""
-    return Moment(os.getloadavg()[0], time.perf_counter(), _busy(), sum(os.times()[:4]))
+    return Moment(
+        os.getloadavg()[0], time.perf_counter(), _total_cpu_seconds(), sum(os.times()[:4])
+    )
 
 
-def about(began: Moment) -> dict[str, str]:
+def describe(began: Moment) -> dict[str, str]:
     """Say where and when something was measured that began then and is over now."""
-    ended = now()
+    ended = current_moment()
     wall = ended.wall - began.wall
     load = f"load {began.load:.2f} at the start"
     if began.busy is not None and ended.busy is not None:
@@ -67,19 +69,19 @@ def about(began: Moment) -> dict[str, str]:
             load += ": BUSY, do not publish these times"
     return {
         "date": time.strftime("%Y-%m-%d"),
-        "processor": processor(),
-        "versions": versions(),
+        "processor": processor_name(),
+        "versions": library_versions(),
         "load": load,
         "took": f"duration {wall:.0f} s",
     }
 
 
-def line(command: str, facts: dict[str, str]) -> str:
+def format_line(command: str, facts: dict[str, str]) -> str:
     """Return such facts as a line of Markdown, with the command that measures."""
     return f"*{'; '.join([f'`{command}`', *facts.values()])}.*"
 
 
-def _busy() -> float | None:
+def _total_cpu_seconds() -> float | None:
     """Return the CPU seconds that all programs used since the machine started."""
     try:
         first = Path("/proc/stat").read_text(encoding="utf-8").partition("\n")[0]

@@ -19,11 +19,11 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.comparisons import SECTIONS, growing
-from benchmarks.machine import about, line, now
+from benchmarks.comparisons import SECTIONS, time_growing_networks
+from benchmarks.machine import current_moment, describe, format_line
 from benchmarks.measuring import Comparison, Measured
 from benchmarks.peer_programs import Programs
-from benchmarks.tables import Table, markdown, put_between_marks
+from benchmarks.tables import Table, replace_between_marks, to_markdown
 from hardmax._ground.files import write_text
 from hardmax.papers.pages import embed_image, page
 from hardmax.plotting.style import create_row, off_screen
@@ -57,7 +57,7 @@ def main() -> None:
     if chosen.write and chosen.sections:
         parser.error("--write needs all sections")
     programs = Programs(chosen.peers, chosen.syrenn)
-    began = now()
+    began = current_moment()
     tables = []
     for title, counted, section in SECTIONS:
         if chosen.sections and not title.lower().startswith(tuple(chosen.sections)):
@@ -65,14 +65,14 @@ def main() -> None:
         print(f"== {title}", flush=True)
         found = section(programs)
         for comparison in found:
-            print("\n".join(_lines(comparison)), flush=True)
+            print("\n".join(_read_lines(comparison)), flush=True)
         tables.append((title, counted, (section.__doc__ or "").strip(), found))
-    growth = [] if chosen.sections else growing(programs)
+    growth = [] if chosen.sections else time_growing_networks(programs)
     failures = [text for *_, found in tables for one in found for text in one.failures]
-    facts = about(began)
+    facts = describe(began)
     chosen.out.mkdir(parents=True, exist_ok=True)
     target = chosen.out / "benchmarks.html"
-    write_text(target, page("hardmax: benchmarks", _body(facts, tables, growth, failures)))
+    write_text(target, page("hardmax: benchmarks", _page_body(facts, tables, growth, failures)))
     kept = {
         "machine": facts,
         "tables": {title: [asdict(one) for one in found] for title, *_, found in tables},
@@ -81,26 +81,26 @@ def main() -> None:
     }
     write_text(chosen.out / "benchmarks.json", json.dumps(kept, indent=1))
     if chosen.write:
-        put_between_marks(_README, "side by side", _markdown(facts, tables, growth))
-        (_README.parent / _PICTURE).write_bytes(_drawn(growth))
+        replace_between_marks(_README, "side by side", _format_markdown(facts, tables, growth))
+        (_README.parent / _PICTURE).write_bytes(_draw_growth(growth))
     print(f"page: {target}")
     if failures:
         sys.exit("\n".join(["failed:", *failures]))
 
 
-def _lines(comparison: Comparison) -> list[str]:
+def _read_lines(comparison: Comparison) -> list[str]:
     return [
-        f"{comparison.case:36}{one.program:28}{_count(one):>9}{one.seconds:12.5f} "
-        f"{_verdict(comparison, one)}"
+        f"{comparison.case:36}{one.program:28}{_format_count(one):>9}{one.seconds:12.5f} "
+        f"{_format_verdict(comparison, one)}"
         for one in comparison.found
     ]
 
 
-def _count(one: Measured) -> str:
+def _format_count(one: Measured) -> str:
     return "" if one.count is None else str(one.count)
 
 
-def _verdict(comparison: Comparison, one: Measured) -> str:
+def _format_verdict(comparison: Comparison, one: Measured) -> str:
     if one.count is None:
         return one.remark
     if one.count != comparison.truth:
@@ -111,7 +111,7 @@ def _verdict(comparison: Comparison, one: Measured) -> str:
     return f"{ratio:.3g} times as long" + (f" ({one.remark})" if one.remark else "")
 
 
-def _body(
+def _page_body(
     facts: dict[str, str],
     tables: Sequence[tuple[str, str, str, list[Comparison]]],
     growth: Growth,
@@ -134,24 +134,26 @@ def _body(
         words = "".join(f"<li>{escape(text)}</li>" for text in failures)
         parts.append(f'<p class="verdict false">What fell short:</p><ul>{words}</ul>')
     for title, counted, words, found in tables:
-        parts.append(f"<h2>{escape(title)}</h2><p>{escape(words)}</p>{_table(counted, found)}")
+        parts.append(
+            f"<h2>{escape(title)}</h2><p>{escape(words)}</p>{_format_table(counted, found)}"
+        )
     if growth:
-        parts.append(f"<h2>Growth</h2>{_growth(growth)}")
-    parts.append(f"<p>{escape(_faster_ones(tables))}</p>")
+        parts.append(f"<h2>Growth</h2>{_growth_section(growth)}")
+    parts.append(f"<p>{escape(_list_faster(tables))}</p>")
     return "\n".join(parts)
 
 
-def _table(counted: str, found: Sequence[Comparison]) -> str:
+def _format_table(counted: str, found: Sequence[Comparison]) -> str:
     head = "".join(
         f"<th>{word}</th>"
         for word in ("case", "program", counted, "CPU s", "times as long", "MB", "")
     )
-    rows = "".join(_row(comparison, one) for comparison in found for one in comparison.found)
+    rows = "".join(_format_row(comparison, one) for comparison in found for one in comparison.found)
     inner = f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
     return f'<div class="table">{inner}</div>'
 
 
-def _row(comparison: Comparison, one: Measured) -> str:
+def _format_row(comparison: Comparison, one: Measured) -> str:
     is_ours = one is comparison.found[0]
     case = escape(comparison.case.replace("->", "→")) if is_ours else ""
     name = f"<strong>{escape(one.program)}</strong>" if is_ours else escape(one.program)
@@ -166,32 +168,32 @@ def _row(comparison: Comparison, one: Measured) -> str:
         str(one.count),
         f"{one.seconds:.3g}",
         "" if ratio is None else f"{ratio:.3g}",
-        _megabytes(one.megabytes),
+        _format_megabytes(one.megabytes),
     )
     cells = "".join(f'<td class="number">{escape(number)}</td>' for number in numbers)
     return f"<tr><td>{case}</td><td>{name}</td>{cells}<td>{remark}</td></tr>"
 
 
-def _megabytes(risen: float | None) -> str:
+def _format_megabytes(risen: float | None) -> str:
     if risen is None:
         return ""
     return f"{risen:.0f}" if risen >= 1.0 else "< 1"
 
 
-def _growth(growth: Growth) -> str:
+def _growth_section(growth: Growth) -> str:
     """Show seconds against cells."""
-    words = f"{_GROWN} {_exponents(growth)}"
-    drawn = embed_image(_drawn(growth), "svg+xml", "CPU seconds against cells")
+    words = f"{_GROWN} {_format_exponents(growth)}"
+    drawn = embed_image(_draw_growth(growth), "svg+xml", "CPU seconds against cells")
     return f"<p>{escape(words)}</p><figure>{drawn}</figure>"
 
 
-def _drawn(growth: Growth) -> bytes:
+def _draw_growth(growth: Growth) -> bytes:
     """Draw seconds against cells, and the lines that were fitted."""
     with off_screen():
         figure, (ax,) = create_row(1)
         for (name, cells, seconds), mark in zip(growth, "os^Dv", strict=False):
             (points,) = ax.loglog(cells, seconds, mark, label=name, ms=5)
-            if (line := _fitted(cells, seconds)) is not None:
+            if (line := _fit_line(cells, seconds)) is not None:
                 ends = np.array([_SET_UP, max(cells)])
                 ax.loglog(ends, np.exp(np.polyval(line, np.log(ends))), color=points.get_color())
         ax.set_xlabel("cells")
@@ -202,7 +204,7 @@ def _drawn(growth: Growth) -> bytes:
     return stream.getvalue()
 
 
-def _fitted(cells: list[int], seconds: list[float]) -> Any:
+def _fit_line(cells: list[int], seconds: list[float]) -> Any:
     """Fit a line to the logarithms, from where set-up no longer counts."""
     many = np.array(cells) > _SET_UP
     if many.sum() < 2:
@@ -210,25 +212,29 @@ def _fitted(cells: list[int], seconds: list[float]) -> Any:
     return np.polyfit(np.log(np.array(cells)[many]), np.log(np.array(seconds)[many]), 1)
 
 
-def _exponents(growth: Growth) -> str:
+def _format_exponents(growth: Growth) -> str:
     """Say with which exponents the seconds grow with the cells."""
-    lines = {name: _fitted(cells, seconds) for name, cells, seconds in growth}
+    lines = {name: _fit_line(cells, seconds) for name, cells, seconds in growth}
     slopes = [f"{name} {line[0]:.2f}" for name, line in lines.items() if line is not None]
     return f"Fitted exponents: {', '.join(slopes)}."
 
 
-def _markdown(
+def _format_markdown(
     facts: dict[str, str],
     tables: Sequence[tuple[str, str, str, list[Comparison]]],
     growth: Growth,
 ) -> str:
     """Write the tables as Markdown, each case once."""
     parts = [
-        markdown(
+        to_markdown(
             Table(
                 title,
                 ("case", "program", counted, "CPU s", "times as long", "MB"),
-                [_entries(comparison, one) for comparison in found for one in comparison.found],
+                [
+                    _format_entries(comparison, one)
+                    for comparison in found
+                    for one in comparison.found
+                ],
                 words,
             )
         )
@@ -237,13 +243,13 @@ def _markdown(
     if growth:
         parts.append(
             f"### Growth\n\n![CPU seconds against cells, with fitted lines]({_PICTURE})\n\n"
-            f"{_GROWN} {_exponents(growth)}\n"
+            f"{_GROWN} {_format_exponents(growth)}\n"
         )
-    parts.append(f"{_faster_ones(tables)}\n")
-    return "\n".join([*parts, line("python -m benchmarks.page", facts), ""])
+    parts.append(f"{_list_faster(tables)}\n")
+    return "\n".join([*parts, format_line("python -m benchmarks.page", facts), ""])
 
 
-def _faster_ones(tables: Sequence[tuple[str, str, str, list[Comparison]]]) -> str:
+def _list_faster(tables: Sequence[tuple[str, str, str, list[Comparison]]]) -> str:
     """Say where others are right and faster, and how many times as fast."""
     ratios = [
         (one.program, comparison.case, ratio)
@@ -256,14 +262,21 @@ def _faster_ones(tables: Sequence[tuple[str, str, str, list[Comparison]]]) -> st
     return f"Cases in which another program is correct and faster: {said or 'none'}."
 
 
-def _entries(comparison: Comparison, one: Measured) -> Sequence[Any]:
+def _format_entries(comparison: Comparison, one: Measured) -> Sequence[Any]:
     is_ours = one is comparison.found[0]
     case = comparison.case if is_ours else ""
     if one.count is None:
         return case, one.program, None, None, one.remark, None
     said = f"wrong: {comparison.truth}" if one.count != comparison.truth else None
     ratio = None if is_ours else comparison.ratio(one)
-    return case, one.program, one.count, one.seconds, said or ratio, _megabytes(one.megabytes)
+    return (
+        case,
+        one.program,
+        one.count,
+        one.seconds,
+        said or ratio,
+        _format_megabytes(one.megabytes),
+    )
 
 
 if __name__ == "__main__":

@@ -40,7 +40,7 @@ class Programs(NamedTuple):
     syrenn: str | None
 
 
-def measured(count: Callable[[], int], least_seconds: float = _LEAST_SECONDS) -> Outcome:
+def measure_outcome(count: Callable[[], int], least_seconds: float = _LEAST_SECONDS) -> Outcome:
     """Run something that counts cells a few times, warm; keep the best time."""
     try:
         cells, spent, best = count(), 0.0, np.inf
@@ -54,7 +54,7 @@ def measured(count: Callable[[], int], least_seconds: float = _LEAST_SECONDS) ->
     return Outcome(cells, best)
 
 
-def added(found: Sequence[Outcome]) -> Outcome:
+def add_outcomes(found: Sequence[Outcome]) -> Outcome:
     """Add outcomes; if one found nothing, there is no sum."""
     for one in found:
         if not one.cells:
@@ -64,7 +64,7 @@ def added(found: Sequence[Outcome]) -> Outcome:
     )
 
 
-def in_python(name: str, python: str | None, net: Weights, most: int) -> Outcome:
+def run_in_python(name: str, python: str | None, net: Weights, most: int) -> Outcome:
     """Count with `drive_NAME.py` on all of space, up to `most` cells."""
     if not python:
         return Outcome(remark="not there")
@@ -73,14 +73,14 @@ def in_python(name: str, python: str | None, net: Weights, most: int) -> Outcome
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "weights.npz"
         np.savez(path, **named)  # type: ignore[arg-type]
-        answer = _answer([python, str(_HERE / f"drive_{name}.py"), str(path), str(most)])
+        answer = _read_answer([python, str(_HERE / f"drive_{name}.py"), str(path), str(most)])
     if "error" in answer:
         return Outcome(remark=answer["error"].split(":")[0])
     cells = int(answer["cells"])
     return Outcome(cells, answer["seconds"], "stopped" if cells >= most else "")
 
 
-def syrenn(
+def run_syrenn(
     program: str | None,
     net: Weights,
     domains: Sequence[FloatArray],
@@ -101,7 +101,7 @@ def syrenn(
             for points in domains:
                 print(len(points), file=file)
                 np.savetxt(file, points, fmt="%.9g")
-        answer = _answer([program, str(path), str(least_seconds)])
+        answer = _read_answer([program, str(path), str(least_seconds)])
     if "setup" not in answer:
         remark = answer.get("error", "an old driver, to be built again")
         return [Outcome(remark=remark)] * len(domains)
@@ -111,7 +111,7 @@ def syrenn(
     ]
 
 
-def _answer(command: list[str]) -> dict[str, Any]:
+def _read_answer(command: list[str]) -> dict[str, Any]:
     """Run a driver and read its last line."""
     run = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
     lines = run.stdout.strip().splitlines()

@@ -31,7 +31,7 @@ class Weights(NamedTuple):
         return ReluNetwork(self.weights, self.biases)
 
 
-def folded(n_folds: int, depth: int, shear: float = 0.05) -> Weights:
+def folding_network(n_folds: int, depth: int, shear: float = 0.05) -> Weights:
     """Fold both coordinates of the unit square, mix them a little, and again: `n_folds^(2 depth)`.
 
     With a shear walls are no grid, and there are somewhat fewer cells.
@@ -50,7 +50,7 @@ def folded(n_folds: int, depth: int, shear: float = 0.05) -> Weights:
     return Weights([*weights, out], [*biases, shift])
 
 
-def gaussian(seed: int, *sizes: int, bias: float = 0.5) -> Weights:
+def gaussian_weights(seed: int, *sizes: int, bias: float = 0.5) -> Weights:
     """Draw weights N(0, 2 / fan-in) and biases N(0, bias^2), rounded to float32."""
     rng = np.random.default_rng(seed)
     weights, biases = [], []
@@ -61,7 +61,7 @@ def gaussian(seed: int, *sizes: int, bias: float = 0.5) -> Weights:
     return Weights(weights, biases)
 
 
-def integers(seed: int, *sizes: int) -> Weights:
+def integer_weights(seed: int, *sizes: int) -> Weights:
     """Draw weights and biases in -2, ..., 2."""
     rng = np.random.default_rng(seed)
     pairs = list(itertools.pairwise([*sizes, 1]))

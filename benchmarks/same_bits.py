@@ -9,13 +9,13 @@ import platform
 import numpy as np
 
 import hardmax as hm
-from benchmarks.random_networks import Weights, gaussian, integers
+from benchmarks.random_networks import Weights, gaussian_weights, integer_weights
 
 MODELS: list[tuple[Weights, object]] = [
-    *((gaussian(seed, 2, 10, 10), hm.WholeSpace(2)) for seed in range(4)),
-    *((gaussian(seed, 2, 10, 10), hm.Box([-2, -2], [2, 2])) for seed in range(4, 8)),
-    *((integers(seed, 2, 8, 8), hm.Box([-2, -2], [2, 2])) for seed in range(4)),
-    *((gaussian(seed, 3, 6, 5), hm.Box([-1] * 3, [1] * 3)) for seed in range(3)),
+    *((gaussian_weights(seed, 2, 10, 10), hm.WholeSpace(2)) for seed in range(4)),
+    *((gaussian_weights(seed, 2, 10, 10), hm.Box([-2, -2], [2, 2])) for seed in range(4, 8)),
+    *((integer_weights(seed, 2, 8, 8), hm.Box([-2, -2], [2, 2])) for seed in range(4)),
+    *((gaussian_weights(seed, 3, 6, 5), hm.Box([-1] * 3, [1] * 3)) for seed in range(3)),
 ]
 
 

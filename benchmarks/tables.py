@@ -30,11 +30,11 @@ class Table:
     remarks: str = ""
 
 
-def written(value: Any) -> str:
+def format_entry(value: Any) -> str:
     r"""Write an entry: counts in full, other numbers with three digits, words as they are.
 
     Examples:
-        >>> [written(one) for one in (12271, 1234.5, 0.25, 2.0, None, "a | b")]
+        >>> [format_entry(one) for one in (12271, 1234.5, 0.25, 2.0, None, "a | b")]
         ['12\xa0271', '1\xa0230', '0.25', '2', '', 'a \\| b']
     """
     if value is None:
@@ -47,9 +47,9 @@ def written(value: Any) -> str:
     return f"{short:,.0f}".replace(",", _SPACE) if abs(short) >= 1000.0 else f"{short:.3g}"
 
 
-def markdown(table: Table, level: int = 3) -> str:
+def to_markdown(table: Table, level: int = 3) -> str:
     """Return a table under its title, its columns aligned for those who read the source."""
-    lines = [[*table.columns], *([written(value) for value in row] for row in table.rows)]
+    lines = [[*table.columns], *([format_entry(value) for value in row] for row in table.rows)]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     head, *body = (
         "| " + " | ".join(word.ljust(n) for word, n in zip(line, widths, strict=True)) + " |"
@@ -61,7 +61,7 @@ def markdown(table: Table, level: int = 3) -> str:
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def put_between_marks(path: Path, name: str, text: str) -> None:
+def replace_between_marks(path: Path, name: str, text: str) -> None:
     """Replace what stands in a file between `<!-- NAME -->` and `<!-- end of NAME -->`."""
     first, last = f"<!-- {name} -->\n", f"<!-- end of {name} -->"
     page = path.read_text(encoding="utf-8")

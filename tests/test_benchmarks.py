@@ -10,10 +10,10 @@ import sys
 import pytest
 
 from benchmarks import longer, tables
-from benchmarks.__main__ import available
-from benchmarks.machine import about, now
+from benchmarks.__main__ import list_benchmarks
+from benchmarks.machine import current_moment, describe
 from benchmarks.measuring import Comparison, Measured, measure
-from benchmarks.page import _body, _markdown
+from benchmarks.page import _format_markdown, _page_body
 
 OURS, PEER = Measured("hardmax", 92, 0.5, 3.0), Measured("peer", 92, 2.0)
 
@@ -50,7 +50,9 @@ def test_a_program_that_fails_says_how():
 def test_the_page_names_wrong_counts_missing_programs_and_failures():
     found = (OURS, Measured("peer", 99, 0.1), Measured("SyReNN", remark="not there"))
     tables = [("Cells", "cells", "of things.", [Comparison("a < b", 92, found)])]
-    text = _body({"date": "today"}, tables, [("hardmax", [400, 4000], [0.1, 1.0])], ["too slow"])
+    text = _page_body(
+        {"date": "today"}, tables, [("hardmax", [400, 4000], [0.1, 1.0])], ["too slow"]
+    )
     assert "wrong: there are 92" in text
     assert "SyReNN: build benchmarks/drive_syrenn.cc" in text
     assert "a &lt; b" in text
@@ -60,7 +62,9 @@ def test_the_page_names_wrong_counts_missing_programs_and_failures():
 
 def test_the_markdown_names_wrong_counts_and_missing_programs():
     found = (OURS, PEER, Measured("worse", 99, 0.1), Measured("SyReNN", remark="not there"))
-    text = _markdown({"date": "today"}, [("Cells", "cells", "", [Comparison("a", 92, found)])], [])
+    text = _format_markdown(
+        {"date": "today"}, [("Cells", "cells", "", [Comparison("a", 92, found)])], []
+    )
     rows = [re.split(r"\s*\|\s*", line)[1:-1] for line in text.splitlines() if line[:1] == "|"]
     assert rows[2:] == [
         ["a", "hardmax", "92", "0.5", "", "3"],
@@ -75,8 +79,8 @@ def test_the_markdown_names_wrong_counts_and_missing_programs():
 def test_the_page_says_where_others_are_faster():
     tables = [("Cells", "cells", "", [Comparison("a", 92, (OURS, Measured("peer", 92, 0.125)))])]
     words = "Cases in which another program is correct and faster: peer on a, 4 times."
-    assert words in _markdown({}, tables, [])
-    assert words in _body({}, tables, [], [])
+    assert words in _format_markdown({}, tables, [])
+    assert words in _page_body({}, tables, [], [])
 
 
 def test_examples_of_tables():
@@ -87,7 +91,7 @@ def test_every_benchmark_has_its_place_on_the_page():
     page = longer._README.read_text(encoding="utf-8")
     for word in "", "end of ":
         marks = re.findall(rf"^<!-- {word}(\w+) -->$", page, re.MULTILINE)
-        assert sorted(marks) == available()
+        assert sorted(marks) == list_benchmarks()
 
 
 def test_what_fails_leaves_its_table_and_is_named(tmp_path, monkeypatch, capsys):
@@ -96,7 +100,7 @@ def test_what_fails_leaves_its_table_and_is_named(tmp_path, monkeypatch, capsys)
     page.write_text("".join(f"<!-- {n} -->\nold {n}\n<!-- end of {n} -->\n" for n in names))
     monkeypatch.setattr(longer, "_README", page)
     monkeypatch.setattr(
-        longer, "measured", lambda name, _: None if name == "growth" else f"new {name}"
+        longer, "run_benchmark", lambda name, _: None if name == "growth" else f"new {name}"
     )
     monkeypatch.setattr(sys, "argv", ["longer", "--write", *names])
     with pytest.raises(SystemExit, match="failed: growth"):
@@ -110,10 +114,10 @@ def test_what_fails_leaves_its_table_and_is_named(tmp_path, monkeypatch, capsys)
 
 def test_a_benchmark_that_raises_has_failed(monkeypatch):
     monkeypatch.setattr(longer, "_MODULE", "benchmarks.nothing")
-    assert longer.measured("exact", []) is None
+    assert longer.run_benchmark("exact", []) is None
 
 
 def test_a_machine_says_when_it_was_busy():
-    facts = about(now())
+    facts = describe(current_moment())
     assert re.fullmatch(r"\d{4}-\d\d-\d\d", facts["date"])
     assert re.match(r"load [\d.]+ at the start", facts["load"])
