@@ -117,12 +117,12 @@ def _gaussian(seed: int) -> tuple[Any, Any]:
     """Return a network of the comparison with other programs."""
     dim = 1 + seed % 4
     sizes = [[12, 8], [8, 6], [6, 4], [5, 3]][seed % 4]
-    weights = random_networks.gaussian(seed, dim, *sizes)
+    weights = random_networks.gaussian_weights(seed, dim, *sizes)
     if seed % 9 == 4:
-        weights = random_networks.folded(2 + seed % 2, 1 + seed % 3, shear=seed % 5 / 32.0)
+        weights = random_networks.folding_network(2 + seed % 2, 1 + seed % 3, shear=seed % 5 / 32.0)
         return weights.model, hm.Box([0, 0], [1, 1])
     if seed % 9 == 6:
-        weights = random_networks.integers(seed, dim, *sizes)
+        weights = random_networks.integer_weights(seed, dim, *sizes)
     return weights.model, _some_domain(seed // 4, dim)
 
 
