@@ -16,7 +16,7 @@ from hardmax.constructions.compilers.token_layout import token_codes
 from hardmax.errors import ArgumentError, DtypeError, HardmaxError
 from hardmax.geometry.domains import Box, WholeSpace
 from hardmax.models.networks import MaxoutNetwork, ReluNetwork
-from hardmax.models.tokens.passes import exact_tokens
+from hardmax.models.tokens.passes import evaluate_exactly
 from hardmax.regions.engines import enumerate_regions
 from hardmax.stability.networks.soft_means import soft_mean_gap
 from tests.compiled_models import exact_value, random_maxout, random_relu, worst_error
@@ -43,7 +43,7 @@ def test_in_exact_arithmetic_the_hard_transformer_is_the_network(seed, integers)
         rng.integers(-3, 3, (3, net.dim_in)) if integers else rng.uniform(-3, 2, (3, net.dim_in))
     )
     for x in np.asarray(points, dtype=float):
-        assert as_fractions(exact_tokens(compiled.token_transformer, x)) == exact_value(net, x)
+        assert as_fractions(evaluate_exactly(compiled.token_transformer, x)) == exact_value(net, x)
 
 
 @examples(30)
@@ -188,7 +188,9 @@ def test_relu_networks_need_two_tokens(widths):
     soft = compile_relu(net, cube(widths[0]), 1e-3)
     assert worst_error(soft, net, 3) <= soft.certified_error <= 1e-3
     for point in x[:3]:
-        assert as_fractions(exact_tokens(hard.token_transformer, point)) == exact_value(net, point)
+        assert as_fractions(evaluate_exactly(hard.token_transformer, point)) == exact_value(
+            net, point
+        )
 
 
 def test_relu_and_maxout_form_of_a_network_compile_alike():
@@ -302,7 +304,7 @@ def test_units_that_are_constant_or_zero_compile():
         errors = np.abs(compiled.transformer(x) - net(x))
         assert errors.max() <= compiled.certified_error
     hard = compile_maxout(net, cube(1))
-    assert as_fractions(exact_tokens(hard.token_transformer, np.array([0.7]))) == exact_value(
+    assert as_fractions(evaluate_exactly(hard.token_transformer, np.array([0.7]))) == exact_value(
         net, [0.7]
     )
 

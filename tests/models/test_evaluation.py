@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from hardmax.errors import ArgumentError, NonFiniteError, ShapeMismatchError
-from hardmax.models._arithmetic.enclosures import Enclosed, EnclosedMap, add_enclosed
+from hardmax.models._arithmetic.enclosures import Enclosed, EnclosedMap, add_enclosures
 from hardmax.models._arithmetic.exact_pass import run_exact_pass
 from hardmax.models._arithmetic.float_pass import run_float_pass
 from hardmax.models._arithmetic.recomposition import chart_forms, iter_exact_layers
@@ -287,7 +287,7 @@ def test_enclosures_enclose(points, weight, bias):
             moved = [Fraction(v) + sign * Fraction(r) for v, r in zip(row, radii[i], strict=True)]
             exact = affine(moved, weight.tolist(), bias.tolist())
             assert _covers(Enclosed(*(part[i] for part in image)), exact)
-    doubled = add_enclosed(image, image)
+    doubled = add_enclosures(image, image)
     lost = ~np.isfinite(image.radii)
     assert (doubled.radii >= 2 * image.radii)[~lost].all()
     assert np.isinf(doubled.radii[lost]).all()

@@ -327,7 +327,7 @@ def write_wide(path):
 
 
 SCRIPT_BOMBS = {
-    "deflated": (write_deflated_program, "longer than"),
+    "deflated": (write_deflated_program, "must have at most"),
     "square of the width": (write_wide, "would take at least"),
     "lists of lists": (
         write_program(

@@ -128,7 +128,7 @@ def test_a_constant_function_has_no_decisions():
 
 
 def test_pairs_of_units_that_cancel_are_no_decision():
-    symbols = Symbols.of(Box([-1.0], [1.0]))
+    symbols = Symbols.from_box(Box([-1.0], [1.0]))
     x = Combination(((0, Fraction(1)),))
     on, off = symbols.rectify(x), symbols.rectify(-x)
     assert combine([(Fraction(1), on), (Fraction(-1), off)]) == x

@@ -18,7 +18,7 @@ from hardmax.errors import (
 from hardmax.geometry.domains import Box
 from hardmax.models.argmax import AffineMap
 from hardmax.models.evaluation import forward
-from hardmax.models.tokens.passes import exact_tokens
+from hardmax.models.tokens.passes import evaluate_exactly
 from hardmax.models.tokens.transformers import TokenBlock, TokenHead, TokenTransformer
 from hardmax.models.transformers import FeedForward
 from hardmax.regions.engines import enumerate_regions
@@ -111,7 +111,7 @@ def test_the_hard_model_is_its_definition_rounded_once_where_keys_tie(seed, poin
     points = integers(np.random.default_rng(point_seed), 4, 2)
     for x, y in zip(points, model(points), strict=True):
         wanted = reference.hard_tokens(model, x)
-        assert [(e.p, e.q) for e in exact_tokens(model, x)] == [
+        assert [(e.p, e.q) for e in evaluate_exactly(model, x)] == [
             (w.numerator, w.denominator) for w in wanted
         ]
         np.testing.assert_allclose(y, np.array(wanted, dtype=float), rtol=1e-12, atol=1e-12)

@@ -9,8 +9,8 @@ from flint import arb, ctx, fmpq
 from hardmax.models._arithmetic.enclosures import (
     Enclosed,
     EnclosedMap,
-    add_enclosed,
-    scale_enclosed,
+    add_enclosures,
+    scale_enclosure,
 )
 from hardmax.models._arithmetic.normed_maps import NormedMap
 from hardmax.models.checkpoints.heads import HeadArrays
@@ -53,9 +53,9 @@ def test_radii_cover_what_fractions_give(magnitude, seed):
     assert_enclosed(EnclosedMap(weight, bias)(stream), mapped)
     pairs = list(zip(moved, fractions_of(y), fractions_of(factors), strict=True))
     sums = [[a + b for a, b in zip(left, right, strict=True)] for left, right, _ in pairs]
-    assert_enclosed(add_enclosed(stream, Enclosed.exactly(y)), sums)
+    assert_enclosed(add_enclosures(stream, Enclosed.exactly(y)), sums)
     multiples = [[a * b for a, b in zip(left, right, strict=True)] for left, _, right in pairs]
-    assert_enclosed(scale_enclosed(factors, stream), multiples)
+    assert_enclosed(scale_enclosure(factors, stream), multiples)
 
 
 @pytest.mark.parametrize("magnitude", MAGNITUDES, ids=IDS)

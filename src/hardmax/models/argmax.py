@@ -74,7 +74,7 @@ class AffineMap(DropsCachesOnPickle):
             >>> identity.weight.shape, identity.weight[7, 6:9].tolist(), identity.is_identity
             ((1000000, 1000000), [0.0, 1.0, 0.0], True)
         """
-        return _identity(dim)
+        return _build_identity(dim)
 
     @cached_attribute
     def is_identity(self) -> bool:
@@ -126,7 +126,7 @@ class AffineMap(DropsCachesOnPickle):
     def _exact_parts(self) -> Iterator[tuple[fmpz_mat, int]]:
         """Yield some rows of `exact` after the other, each part on a scale of its own."""
         step = max(1, _MOST_AT_ONCE // self.dim_in)
-        kept = self._kept_parts if self.weight.size <= _MOST_KEPT else {}
+        kept = self._part_cache if self.weight.size <= _MOST_KEPT else {}
         for i in range(0, self.dim_out, step):
             part = kept.get(i)
             if part is None:
@@ -138,7 +138,7 @@ class AffineMap(DropsCachesOnPickle):
             yield part
 
     @cached_attribute
-    def _kept_parts(self) -> dict[int, tuple[fmpz_mat, int]]:
+    def _part_cache(self) -> dict[int, tuple[fmpz_mat, int]]:
         """Those of `_exact_parts` that were made before, by their first row."""
         return {}
 
@@ -160,7 +160,7 @@ class AffineMap(DropsCachesOnPickle):
 
 
 @lru_cache(maxsize=64)
-def _identity(dim: int) -> AffineMap:
+def _build_identity(dim: int) -> AffineMap:
     if dim < 1:
         return AffineMap(np.eye(dim), np.zeros(dim))
     # All rows are overlapping views of one array: zeros around a single one.

@@ -240,23 +240,25 @@ class AttentionHead:
 
     def scores(self, x: FloatArray) -> FloatArray:
         r"""Compute the rounded scores, $-\infty$ for masked keys: shape `(..., n_keys)`."""
-        batch = self._points(x)
-        return batch.unpack(self._spread(self.score_map.enclose(batch.rows).values, -np.inf))
+        batch = self._read_points(x)
+        return batch.unpack(
+            self._scatter_to_keys(self.score_map.enclose(batch.rows).values, -np.inf)
+        )
 
     def tied(self, x: FloatArray) -> BoolArray:
         """Return the mask of the keys with the largest exact score: shape `(..., n_keys)`."""
-        batch = self._points(x)
-        return batch.unpack(self._spread(self.score_map.tied_winners(batch.rows), False))
+        batch = self._read_points(x)
+        return batch.unpack(self._scatter_to_keys(self.score_map.tied_winners(batch.rows), False))
 
     def winners(self, x: FloatArray) -> IntArray:
         """Return the key with the largest exact score; if several tie, the first: shape `(...)`."""
-        batch = self._points(x)
+        batch = self._read_points(x)
         first = self.score_map.tied_winners(batch.rows).argmax(axis=1)
         return batch.unpack(self.unmasked[first])
 
     def __call__(self, x: FloatArray) -> FloatArray:
         """Evaluate the hard head: the mean value of the tied winners times `output_weight`."""
-        batch = self._points(x)
+        batch = self._read_points(x)
         tied = self.score_map.tied_winners(batch.rows)
         values = self.values[self.unmasked[tied.argmax(axis=1)]]
         shared = np.flatnonzero(tied.sum(axis=1) > 1)
@@ -284,20 +286,22 @@ class AttentionHead:
             x: A point `(dim,)` or a batch `(n_points, dim)`.
             tau: The temperature, at least 0. At 0 the weights are uniform on the exact winners.
         """
-        batch = self._points(x)
-        return batch.unpack(self._spread(self._weights(batch.rows, _temperature(tau)), 0.0))
+        batch = self._read_points(x)
+        return batch.unpack(
+            self._scatter_to_keys(self._compute_weights(batch.rows, _read_temperature(tau)), 0.0)
+        )
 
     def soft(self, x: FloatArray, tau: float) -> FloatArray:
         r"""Evaluate $\sum_j p_j v_j W_O$ at temperature `tau >= 0`: shape `(..., out_dim)`."""
-        batch, tau = self._points(x), _temperature(tau)
+        batch, tau = self._read_points(x), _read_temperature(tau)
         if tau == 0.0:
             return self(x)
-        mixed = self._weights(batch.rows, tau) @ self.unmasked_values
+        mixed = self._compute_weights(batch.rows, tau) @ self.unmasked_values
         return batch.unpack(mixed @ self.output_weight)
 
     def potential(self, x: FloatArray, tau: float) -> FloatArray:
         r"""Compute $P_\tau = \tau\log\sum_j e^{s_j/\tau}$, or $\max_j s_j$ at 0: shape `(...)`."""
-        batch, tau = self._points(x), _temperature(tau)
+        batch, tau = self._read_points(x), _read_temperature(tau)
         if tau == 0.0:
             return batch.unpack(self.score_map.largest(batch.rows))
         weights = self.score_map.log_weights(batch.rows, tau)
@@ -310,8 +314,8 @@ class AttentionHead:
         At `tau = 0` the result is the slope of the winner. On a wall it is the mean slope of the
         tied winners, which is the limit as $\tau \to 0$ and a subgradient.
         """
-        batch = self._points(x)
-        mean_key = self._weights(batch.rows, _temperature(tau)) @ self.score_map.keys
+        batch = self._read_points(x)
+        mean_key = self._compute_weights(batch.rows, _read_temperature(tau)) @ self.score_map.keys
         return batch.unpack(mean_key @ self.query_weight.T)
 
     def potential_hessian(self, x: FloatArray, tau: float) -> FloatArray:
@@ -329,9 +333,9 @@ class AttentionHead:
             NonFiniteError: If an entry exceeds the range of float64, as on a wall at the smallest
                 `tau`.
         """
-        batch, tau = self._points(x), number("tau", tau, above=0.0)
+        batch, tau = self._read_points(x), number("tau", tau, above=0.0)
         hessians = np.empty((len(batch.rows), self.dim, self.dim))
-        for i, weights in enumerate(self._weights(batch.rows, tau)):
+        for i, weights in enumerate(self._compute_weights(batch.rows, tau)):
             factor = covariance_factor(weights, self.score_map.keys, int(weights.argmax()), tau)
             with np.errstate(over="ignore", invalid="ignore", under="ignore"):
                 root = factor @ self.query_weight.T
@@ -350,10 +354,10 @@ class AttentionHead:
             The Jacobians, shape `(..., out_dim, dim)`; entry `[o, i]` is the derivative of output
             `o` with respect to `x[i]`.
         """
-        batch, tau = self._points(x), number("tau", tau, above=0.0)
+        batch, tau = self._read_points(x), number("tau", tau, above=0.0)
         values = self.unmasked_values
         jacobians = np.empty((len(batch.rows), self.out_dim, self.dim))
-        for i, weights in enumerate(self._weights(batch.rows, tau)):
+        for i, weights in enumerate(self._compute_weights(batch.rows, tau)):
             winner = int(weights.argmax())
             keys_factor = covariance_factor(weights, self.score_map.keys, winner, tau)
             values_factor = covariance_factor(weights, values, winner, tau)
@@ -362,10 +366,10 @@ class AttentionHead:
                 jacobians[i] = (values_factor @ self.output_weight).T @ slopes
         return batch.unpack(check_derivatives(jacobians, tau))
 
-    def _points(self, x: FloatArray) -> PointBatch:
+    def _read_points(self, x: FloatArray) -> PointBatch:
         return PointBatch.read("x", x, self.dim)
 
-    def _weights(self, points: FloatArray, tau: float) -> FloatArray:
+    def _compute_weights(self, points: FloatArray, tau: float) -> FloatArray:
         """Return the attention weights of the unmasked keys."""
         if tau == 0.0:
             return uniform_weights(self.score_map.tied_winners(points))
@@ -376,7 +380,7 @@ class AttentionHead:
         exact = scaled_integers(self.values[members])
         return round_quotients(exact.integers.sum(axis=0), exact.exponent, float(len(members)))
 
-    def _spread(self, unmasked: Array, fill: float | bool) -> Array:
+    def _scatter_to_keys(self, unmasked: Array, fill: float | bool) -> Array:
         whole = np.full((len(unmasked), self.n_keys), fill, dtype=unmasked.dtype)
         whole[:, self.unmasked] = unmasked
         return cast(Array, whole)
@@ -406,5 +410,5 @@ def read_logit_bias(value: object, sizes: Sizes) -> FloatArray:
     return bias
 
 
-def _temperature(tau: float) -> float:
+def _read_temperature(tau: float) -> float:
     return number("tau", tau, at_least=0.0)

@@ -43,7 +43,7 @@ def read_model(model: Any, name: str = "model") -> Any:
     """
     if isinstance(model, str | os.PathLike):
         return _read_file(model, name)
-    if _is_torch(model):
+    if _is_torch_model(model):
         from hardmax.models.formats.torch.modules import from_torch
 
         try:
@@ -78,9 +78,9 @@ def read_network(model: Any, name: str = "model") -> ArgmaxNetwork:
         return model
     model = read_model(model, name)
     if isinstance(model, AttentionHead):
-        return _network_of([attention_layer([model], residual=False)], model)
+        return _wrap_network([attention_layer([model], residual=False)], model)
     if isinstance(model, Block):
-        return _network_of(model.layers(), model)
+        return _wrap_network(model.layers(), model)
     network = getattr(model, "network", model)
     if not isinstance(network, ArgmaxNetwork):
         raise DtypeError(
@@ -92,7 +92,7 @@ def read_network(model: Any, name: str = "model") -> ArgmaxNetwork:
     return network
 
 
-def _network_of(layers: list[ArgmaxLayer], part: AttentionHead | Block) -> ArgmaxNetwork:
+def _wrap_network(layers: list[ArgmaxLayer], part: AttentionHead | Block) -> ArgmaxNetwork:
     ends = AffineMap.identity(part.dim), AffineMap.identity(part.out_dim)
     return ArgmaxNetwork(tuple(layers), *ends)
 
@@ -112,7 +112,7 @@ def _read_file(path: str | os.PathLike[str], name: str) -> Any:
         ) from None
 
 
-def _is_torch(model: Any) -> bool:
+def _is_torch_model(model: Any) -> bool:
     """Say whether an argument is a torch module, or a list of some."""
     torch = sys.modules.get("torch")
     if torch is None or not hasattr(torch, "nn"):

@@ -46,11 +46,11 @@ class ReluNetwork(ArgmaxModel):
     _repr_html_ = html_card
 
     def __post_init__(self) -> None:
-        given = sequence("weights", self.weights)
-        biases = _one_for_each("biases", self.biases, len(given))
+        given = read_sequence("weights", self.weights)
+        biases = _read_entries("biases", self.biases, len(given))
         both = given + biases
         both[::2], both[1::2] = given, biases
-        kept = _chain(len(given)).read(*both)
+        kept = _specify_chain(len(given)).read(*both)
         self.__dict__.update(weights=tuple(kept[::2]), biases=tuple(kept[1::2]))
 
     def __repr__(self) -> str:
@@ -75,7 +75,7 @@ class ReluNetwork(ArgmaxModel):
 
 
 @lru_cache(maxsize=64)
-def _chain(n: int) -> ArrayGroup:
+def _specify_chain(n: int) -> ArrayGroup:
     """Specify the weights and biases of `n` consecutive affine maps."""
     arrays: list[tuple[str, tuple[str, ...]]] = []
     for i in range(n):
@@ -121,8 +121,8 @@ class MaxoutNetwork(ArgmaxModel):
     _repr_html_ = html_card
 
     def __post_init__(self) -> None:
-        given = sequence("weights", self.weights)
-        biases = _one_for_each("biases", self.biases, len(given))
+        given = read_sequence("weights", self.weights)
+        biases = _read_entries("biases", self.biases, len(given))
         sizes = Sizes()
         read_weights: list[Any] = []
         read_biases: list[Any] = []
@@ -156,7 +156,7 @@ class MaxoutNetwork(ArgmaxModel):
 
     def _build_network(self) -> ArgmaxNetwork:
         biases = self.biases or ()
-        layers = tuple(map(_maxout_layer, self.weights[:-1], biases[:-1]))
+        layers = tuple(map(_build_maxout_layer, self.weights[:-1], biases[:-1]))
         readout = AffineMap(self.weights[-1], biases[-1])
         width = layers[0].dim_in if layers else readout.dim_in
         return ArgmaxNetwork(layers, AffineMap.identity(width), readout)
@@ -168,7 +168,7 @@ def relu_layer(before: AffineMap, after: AffineMap, *, residual: bool = False) -
     Unit $i$ is the group of the two forms 0 and $q_i$, in this order.
     """
     (dim_in, n), (width, dim_out) = before.weight.shape, after.weight.shape
-    units = _relu_units(n)
+    units = _relu_unit_fields(n)
     if width != n or (residual and dim_in != dim_out):
         return ArgmaxLayer(query=before, output=after, residual=residual, **units)
     return ArgmaxLayer.trusted(
@@ -177,7 +177,7 @@ def relu_layer(before: AffineMap, after: AffineMap, *, residual: bool = False) -
 
 
 @lru_cache(maxsize=64)
-def _relu_units(n: int) -> dict[str, Any]:
+def _relu_unit_fields(n: int) -> dict[str, Any]:
     """Return the arrays that all layers of `n` ReLU units share."""
     units: dict[str, Any] = {
         "slopes": np.tile([[0.0], [1.0]], (n, 1)),
@@ -226,7 +226,7 @@ def _read_offsets(name: str, value: Any, axis: str, sizes: Sizes) -> FloatArray:
     )
 
 
-def sequence(name: str, value: Any, *, nonempty: bool = True) -> list[Any]:
+def read_sequence(name: str, value: Any, *, nonempty: bool = True) -> list[Any]:
     """Read a sequence as a list, without checking its entries."""
     if type(value) is not list and type(value) is not tuple:
         if isinstance(value, str | bytes | dict) or not isinstance(value, Sequence | np.ndarray):
@@ -239,10 +239,10 @@ def sequence(name: str, value: Any, *, nonempty: bool = True) -> list[Any]:
     return items
 
 
-def _one_for_each(name: str, value: Any, n: int) -> list[Any]:
+def _read_entries(name: str, value: Any, n: int) -> list[Any]:
     if value is None:
         return [None] * n
-    items = sequence(name, value)
+    items = read_sequence(name, value)
     if len(items) != n:
         raise ShapeMismatchError(f"`{name}` must have {n} entries; got {len(items)}.")
     return items
@@ -252,8 +252,8 @@ def _read_units(
     index: int, layer: Any, bias: Any, sizes: Sizes
 ) -> list[tuple[FloatArray, FloatArray]]:
     name = f"weights[{index}]"
-    units = sequence(name, layer)
-    biases = _one_for_each(f"biases[{index}]", bias, len(units))
+    units = read_sequence(name, layer)
+    biases = _read_entries(f"biases[{index}]", bias, len(units))
     known = Sizes(n_in=sizes["n_in"]) if index else Sizes()
     read = []
     for i, (unit, offset) in enumerate(zip(units, biases, strict=True)):
@@ -262,7 +262,9 @@ def _read_units(
     return read
 
 
-def _maxout_layer(units: tuple[FloatArray, ...], biases: tuple[FloatArray, ...]) -> ArgmaxLayer:
+def _build_maxout_layer(
+    units: tuple[FloatArray, ...], biases: tuple[FloatArray, ...]
+) -> ArgmaxLayer:
     slopes = np.vstack(units)
     return ArgmaxLayer(
         query=AffineMap.identity(slopes.shape[1]),

@@ -120,8 +120,8 @@ class ScoreMap:
         r"""The exact forms $(a_j, c_j)$ of the scores, one per key, on the space of $x$."""
         from hardmax.exact.exact_forms import ExactForms
 
-        weight, weight_exponent = self._weight
-        keys, keys_exponent = self._keys
+        weight, weight_exponent = self._integer_weight
+        keys, keys_exponent = self._integer_keys
         return ExactForms((weight * keys).transpose(), weight_exponent + keys_exponent)
 
     @cached_property
@@ -156,17 +156,17 @@ class ScoreMap:
             return ScaledIntegers(np.empty((0, self.n_keys), dtype=object), 0)
         homogeneous = np.column_stack([points, np.ones(len(points))])
         inputs, inputs_exponent = integer_matrix(homogeneous)
-        weight, weight_exponent = self._weight
-        keys, keys_exponent = self._keys
+        weight, weight_exponent = self._integer_weight
+        keys, keys_exponent = self._integer_keys
         product = inputs * weight * keys
         return matrix_integers(product, inputs_exponent + weight_exponent + keys_exponent)
 
     def tied_winners(self, points: FloatArray) -> BoolArray:
         """Return the mask of the keys with the largest exact score, shape `(n_points, n_keys)`."""
-        distinct, copy_of = self._distinct
+        distinct, copy_of = self._distinct_scores
         tied = np.empty((len(points), self.n_keys), dtype=bool)
-        for chunk in self._chunks(len(points)):
-            tied[chunk] = distinct._tied_winners(points[chunk])[:, copy_of]
+        for chunk in self._iter_chunks(len(points)):
+            tied[chunk] = distinct._mark_tied_winners(points[chunk])[:, copy_of]
         return tied
 
     def log_weights(self, points: FloatArray, tau: float) -> LogWeights:
@@ -178,8 +178,10 @@ class ScoreMap:
         """
         shape = len(points), self.n_keys
         result = LogWeights(np.empty(shape), np.empty(len(points)), np.empty(len(points)))
-        for chunk in self._chunks(len(points)):
-            for whole, part in zip(result, self._log_weights(points[chunk], tau), strict=True):
+        for chunk in self._iter_chunks(len(points)):
+            for whole, part in zip(
+                result, self._compute_log_weights(points[chunk], tau), strict=True
+            ):
                 whole[chunk] = part
         return result
 
@@ -204,7 +206,7 @@ class ScoreMap:
     def largest(self, points: FloatArray) -> FloatArray:
         """Compute the largest score at every point, rounded: shape `(n_points,)`."""
         largest = np.empty(len(points))
-        for chunk in self._chunks(len(points)):
+        for chunk in self._iter_chunks(len(points)):
             values, radii = self.enclose(points[chunk])
             largest[chunk] = values.max(axis=1)
             lost = np.flatnonzero(~np.isfinite(radii).all(axis=1))
@@ -215,7 +217,7 @@ class ScoreMap:
         return largest
 
     @cached_property
-    def _distinct(self) -> "tuple[ScoreMap, IntArray]":
+    def _distinct_scores(self) -> "tuple[ScoreMap, IntArray]":
         """The scores of the distinct keys, and the index of each key among them."""
         rows = np.column_stack([self.keys, self.logit_bias]) + 0.0  # No negative zeros.
         unique, copy_of = np.unique(rows, axis=0, return_inverse=True)
@@ -225,7 +227,7 @@ class ScoreMap:
         return single, copy_of.ravel()
 
     @cached_property
-    def _weight(self) -> tuple[fmpz_mat, int]:
+    def _integer_weight(self) -> tuple[fmpz_mat, int]:
         dim, d_k = self.query_weight.shape
         homogeneous = np.zeros((dim + 1, d_k + 1))
         homogeneous[:dim, :d_k] = self.query_weight
@@ -234,14 +236,14 @@ class ScoreMap:
         return integer_matrix(homogeneous)
 
     @cached_property
-    def _keys(self) -> tuple[fmpz_mat, int]:
+    def _integer_keys(self) -> tuple[fmpz_mat, int]:
         return integer_matrix(np.vstack([self.keys.T, self.logit_bias]))
 
-    def _chunks(self, n_points: int) -> Iterator[slice]:
+    def _iter_chunks(self, n_points: int) -> Iterator[slice]:
         step = max(1, _ENTRIES_AT_ONCE // self.n_keys)
         return (slice(start, start + step) for start in range(0, n_points, step))
 
-    def _tied_winners(self, points: FloatArray) -> BoolArray:
+    def _mark_tied_winners(self, points: FloatArray) -> BoolArray:
         values, radii = self.enclose(points)
         with np.errstate(over="ignore", invalid="ignore"):
             surely = np.max(values - radii, axis=1, keepdims=True)
@@ -253,7 +255,7 @@ class ScoreMap:
             tied[open_] = scores == scores.max(axis=1, keepdims=True)
         return tied
 
-    def _log_weights(self, points: FloatArray, tau: float) -> LogWeights:
+    def _compute_log_weights(self, points: FloatArray, tau: float) -> LogWeights:
         values, radii = self.enclose(points)
         rows = np.arange(len(points))
         top = values.argmax(axis=1)

@@ -95,7 +95,7 @@ def save_model(model: ModelLike, path: str | os.PathLike[str]) -> None:
     """
     given = read_model(model)
     given = HardTransformer([given]) if isinstance(given, Block) else given
-    write_tensor_file(path, *_parts(given))
+    write_tensor_file(path, *_collect_parts(given))
 
 
 def load_model(
@@ -137,27 +137,29 @@ def load_model(
         [3.0]
     """
     if not isinstance(path, str | os.PathLike):
-        return _module_model(path, input_shape, activations, last_activation)
+        return _read_module(path, input_shape, activations, last_activation)
     stated = {"activations": activations, "last_activation": last_activation}
     if Path(path).suffix.lower() == ".onnx":
-        _refuse_given("an ONNX file", stated)
+        _refuse_arguments("an ONNX file", stated)
         return load_onnx(path, input_shape=input_shape, max_bytes=max_bytes)
     header, tensors = None, None
-    if not _may_be_of_torch(path):
+    if not _is_likely_torch_file(path):
         header, tensors = read_tensors(path)
     if tensors is None or (header is None and tensors):
         # Imported lazily: this halves the time to read files of this library.
         from hardmax.models.formats.torch.network_files import load_torch_file
 
         return load_torch_file(path, input_shape=input_shape, max_bytes=max_bytes, **stated)
-    _refuse_given("a file that describes its own contents", {"input_shape": input_shape, **stated})
+    _refuse_arguments(
+        "a file that describes its own contents", {"input_shape": input_shape, **stated}
+    )
     try:
-        return _model(*check_tensors(header, tensors, path), path)
+        return _build_model(*check_tensors(header, tensors, path), path)
     except RecordFormatError as error:
-        raise RecordFormatError(f"{error}{_reader_of(header)}") from None
+        raise RecordFormatError(f"{error}{_name_reader(header)}") from None
 
 
-def _reader_of(header: str | None) -> str:
+def _name_reader(header: str | None) -> str:
     """Return a sentence that names the reader of a compiled transformer, after a space."""
     for kind, name in (("-function", "load_function"), ("", "load_compiled")):
         if header is not None and f'"hardmax.compiled{kind}/' in header:
@@ -165,14 +167,14 @@ def _reader_of(header: str | None) -> str:
     return ""
 
 
-def _may_be_of_torch(path: str | os.PathLike[str]) -> bool:
+def _is_likely_torch_file(path: str | os.PathLike[str]) -> bool:
     """Whether a file starts like an archive or a torch pickle, and is not a safetensors file."""
     with Path(path).open("rb") as file:
         start = file.read(8)
     return start.startswith(b"PK") or (start.startswith(b"\x80\x02") and start[2:] != bytes(6))
 
 
-def _module_model(
+def _read_module(
     module: Any, input_shape: Sequence[int] | None, activations: Any, last_activation: Any
 ) -> Model | GraphNetwork:
     """Read a torch module; if torch has not been imported, `module` cannot be one."""
@@ -182,13 +184,13 @@ def _module_model(
             f"`path` must be a file name or a torch.nn module; got {type(module).__name__}."
         )
     stated = {"activations": activations, "last_activation": last_activation}
-    _refuse_given("a torch module, which defines its own activations", stated)
+    _refuse_arguments("a torch module, which defines its own activations", stated)
     from hardmax.models.formats.torch.modules import from_torch
 
     return from_torch(module, input_shape=input_shape)
 
 
-def _refuse_given(what: str, given: dict[str, Any]) -> None:
+def _refuse_arguments(what: str, given: dict[str, Any]) -> None:
     for name, value in given.items():
         if value is not None:
             raise ArgumentError(f"`{name}` must be None for {what}; got {value!r:.60}.")
@@ -196,20 +198,20 @@ def _refuse_given(what: str, given: dict[str, Any]) -> None:
 
 def model_bytes(model: Model) -> bytes:
     """Return the bytes that `save_model` would write."""
-    return tensor_bytes(*_parts(model))
+    return tensor_bytes(*_collect_parts(model))
 
 
 def model_from_bytes(content: bytes, path: str | os.PathLike[str]) -> Model:
     """Read the bytes that `model_bytes` returned; `path` is only used in messages."""
-    return _model(*check_tensors(*split_tensor_bytes(content, path), path), path)
+    return _build_model(*check_tensors(*split_tensor_bytes(content, path), path), path)
 
 
-def _parts(model: Model) -> tuple[dict[str, Any], dict[str, AnyArray]]:
+def _collect_parts(model: Model) -> tuple[dict[str, Any], dict[str, AnyArray]]:
     tensors: dict[str, AnyArray] = {}
     return {"format": MODEL_FORMAT, **write_parts(model, tensors)}, tensors
 
 
-def _model(
+def _build_model(
     fields: dict[str, Any], tensors: dict[str, AnyArray], path: str | os.PathLike[str]
 ) -> Model:
     try:
@@ -265,8 +267,8 @@ def _read_relu(source: TensorSource) -> ReluNetwork:
     # A file cannot have more layers than tensors, so a hostile count allocates nothing.
     layers = range(min(n_layers, source.n_tensors + 1))
     return ReluNetwork(
-        tuple(source.tensor(f"weights.{i}") for i in layers),
-        tuple(source.tensor(f"biases.{i}") for i in layers),
+        tuple(source.take_tensor(f"weights.{i}") for i in layers),
+        tuple(source.take_tensor(f"biases.{i}") for i in layers),
     )
 
 
@@ -287,10 +289,10 @@ def _read_maxout(source: TensorSource) -> MaxoutNetwork:
         if type(width) is not int:
             raise RecordFormatError(f"`widths` must hold integers; got {width!r:.60}.")
         units = range(min(width, source.n_tensors + 1))
-        weights.append([source.tensor(f"weights.{i}.{j}") for j in units])
-        biases.append([source.tensor(f"biases.{i}.{j}") for j in units])
-    weights.append(source.tensor("weights.last"))
-    biases.append(source.tensor("biases.last"))
+        weights.append([source.take_tensor(f"weights.{i}.{j}") for j in units])
+        biases.append([source.take_tensor(f"biases.{i}.{j}") for j in units])
+    weights.append(source.take_tensor("weights.last"))
+    biases.append(source.take_tensor("biases.last"))
     return MaxoutNetwork(tuple(weights), tuple(biases))
 
 
@@ -303,16 +305,16 @@ def _write_head(
 
 
 def _read_head(source: TensorSource) -> AttentionHead:
-    head = _head(source, source.fields, "")
+    head = _build_head(source, source.fields, "")
     _check_padding([head], source.n_numbers)
     return head
 
 
-def _head(source: TensorSource, fields: dict[str, Any], prefix: str) -> AttentionHead:
+def _build_head(source: TensorSource, fields: dict[str, Any], prefix: str) -> AttentionHead:
     options = tuple(name for name in _HEAD_OPTIONS if take_field(fields, name, bool))
     if fields is not source.fields:
         refuse_rest(fields)
-    return AttentionHead(**source.arrays(prefix, _HEAD_ARRAYS + options))
+    return AttentionHead(**source.take_arrays(prefix, _HEAD_ARRAYS + options))
 
 
 def _write_transformer(model: HardTransformer, tensors: dict[str, AnyArray]) -> dict[str, Any]:
@@ -336,12 +338,12 @@ def _write_transformer(model: HardTransformer, tensors: dict[str, AnyArray]) -> 
 def _read_transformer(source: TensorSource) -> HardTransformer:
     n_numbers = source.n_numbers
     blocks = [
-        _block(source, fields, f"blocks.{i}.")
+        _build_block(source, fields, f"blocks.{i}.")
         for i, fields in enumerate(take_field(source.fields, "blocks", list))
     ]
     for block in blocks:
         _check_padding(block.heads, n_numbers)
-    embedding, readout = source.affine("embedding."), source.affine("readout.")
+    embedding, readout = source.take_affine("embedding."), source.take_affine("readout.")
     return HardTransformer(tuple(blocks), embedding, readout)
 
 
@@ -364,17 +366,17 @@ def _head_sizes(head: AttentionHead) -> tuple[int, int]:
     return head.head_dim, int(head.values.shape[1])
 
 
-def _block(source: TensorSource, fields: Any, prefix: str) -> Block:
+def _build_block(source: TensorSource, fields: Any, prefix: str) -> Block:
     if not isinstance(fields, dict):
         raise RecordFormatError(f"`blocks` must hold objects; got {fields!r:.60}.")
     heads = []
     for j, head in enumerate(take_field(fields, "heads", list)):
         if not isinstance(head, dict):
             raise RecordFormatError(f"`heads` must hold objects; got {head!r:.60}.")
-        heads.append(_head(source, head, f"{prefix}heads.{j}."))
+        heads.append(_build_head(source, head, f"{prefix}heads.{j}."))
     ffn = None
     if take_field(fields, "ffn", bool):
-        ffn = FeedForward(**source.arrays(f"{prefix}ffn.", _FFN_ARRAYS))
+        ffn = FeedForward(**source.take_arrays(f"{prefix}ffn.", _FFN_ARRAYS))
     flags = [take_field(fields, name, bool) for name in ("attention_residual", "ffn_residual")]
     refuse_rest(fields)
     return Block(tuple(heads), ffn, *flags)
@@ -408,16 +410,16 @@ def _read_network(source: TensorSource) -> ArgmaxNetwork:
 
     def affine(prefix: str) -> AffineMap:
         if prefix not in rest:
-            return source.affine(prefix)
+            return source.take_affine(prefix)
         rest.remove(prefix)
-        return source.identity(prefix)
+        return source.take_identity(prefix)
 
     layers = []
     for i, residual in enumerate(take_field(source.fields, "residuals", list)):
         if type(residual) is not bool:
             raise RecordFormatError(f"`residuals` must hold true or false; got {residual!r:.60}.")
         optional = ("reads",) if f"layers.{i}.reads" in source else ()
-        arrays: dict[str, Any] = source.arrays(f"layers.{i}.", _LAYER_ARRAYS + optional)
+        arrays: dict[str, Any] = source.take_arrays(f"layers.{i}.", _LAYER_ARRAYS + optional)
         query, output = affine(f"layers.{i}.query."), affine(f"layers.{i}.output.")
         layers.append(ArgmaxLayer(query=query, output=output, residual=residual, **arrays))
     embedding, readout = affine("embedding."), affine("readout.")

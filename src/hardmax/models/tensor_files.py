@@ -106,7 +106,7 @@ def split_tensor_bytes(
 ) -> tuple[str | None, dict[str, AnyArray]]:
     """Parse the content of a file as `read_tensors` does; `path` is only used in messages."""
     try:
-        return _split(content)
+        return _parse_content(content)
     except RecordFormatError as error:
         raise RecordFormatError(
             f"`path` must be a safetensors file with types that NumPy has; reading {path} failed: "
@@ -114,7 +114,7 @@ def split_tensor_bytes(
         ) from None
 
 
-def _split(content: bytes) -> tuple[str | None, dict[str, AnyArray]]:
+def _parse_content(content: bytes) -> tuple[str | None, dict[str, AnyArray]]:
     """Return the hardmax header and views of the tensors."""
     n_header = int.from_bytes(content[:8], "little")
     if len(content) < 8 or n_header > len(content) - 8:
@@ -135,7 +135,7 @@ def _split(content: bytes) -> tuple[str | None, dict[str, AnyArray]]:
     if _METADATA_KEY in (metadata or {}):
         _check_layout(text)
     data = memoryview(content)[8 + n_header :]
-    places = [(*_place(name, entry), name) for name, entry in described.items()]
+    places = [(*_parse_entry(name, entry), name) for name, entry in described.items()]
     end = 0
     # The tensors must be contiguous, so that no bytes belong to two of them.
     for start, stop, _, _, name in sorted(places):
@@ -146,11 +146,11 @@ def _split(content: bytes) -> tuple[str | None, dict[str, AnyArray]]:
         end = stop
     if end != len(data):
         raise RecordFormatError(f"its tensors take {end:,} bytes, but it has {len(data):,}")
-    found = {name: _view(data[a:b], kind, shape) for a, b, kind, shape, name in places}
+    found = {name: _view_tensor(data[a:b], kind, shape) for a, b, kind, shape, name in places}
     return (metadata or {}).get(_METADATA_KEY), {name: found[name] for name in sorted(found)}
 
 
-def _place(name: str, entry: Any) -> tuple[int, int, str, tuple[int, ...]]:
+def _parse_entry(name: str, entry: Any) -> tuple[int, int, str, tuple[int, ...]]:
     """Return the start and end offsets of a tensor, its type and its shape."""
     entry = entry if isinstance(entry, dict) else {}
     kind, shape, place = (entry.get(key) for key in ("dtype", "shape", "data_offsets"))
@@ -170,7 +170,7 @@ def _place(name: str, entry: Any) -> tuple[int, int, str, tuple[int, ...]]:
     return place[0], place[1], kind, tuple(shape)
 
 
-def _view(data: memoryview, kind: str, shape: tuple[int, ...]) -> AnyArray:
+def _view_tensor(data: memoryview, kind: str, shape: tuple[int, ...]) -> AnyArray:
     flat = np.frombuffer(data, _DTYPES[kind])
     if not flat.flags.aligned:
         flat = flat.copy()
@@ -261,23 +261,23 @@ class TensorSource:
     def __contains__(self, name: str) -> bool:
         return name in self._tensors
 
-    def tensor(self, name: str) -> AnyArray:
+    def take_tensor(self, name: str) -> AnyArray:
         """Take a tensor out of the file."""
         if name not in self._tensors:
             raise RecordFormatError(f"the tensor `{name}` is missing.")
         return self._tensors.pop(name)
 
-    def arrays(self, prefix: str, names: tuple[str, ...]) -> dict[str, AnyArray]:
+    def take_arrays(self, prefix: str, names: tuple[str, ...]) -> dict[str, AnyArray]:
         """Take the tensors with the given names and a common prefix; return them by name."""
-        return {name: self.tensor(prefix + name) for name in names}
+        return {name: self.take_tensor(prefix + name) for name in names}
 
-    def affine(self, prefix: str) -> AffineMap:
+    def take_affine(self, prefix: str) -> AffineMap:
         """Take an affine map out of the file."""
-        return AffineMap(**self.arrays(prefix, ("weight", "bias")))
+        return AffineMap(**self.take_arrays(prefix, ("weight", "bias")))
 
-    def identity(self, prefix: str) -> AffineMap:
+    def take_identity(self, prefix: str) -> AffineMap:
         """Take an identity map, of which the file stores only the zero bias."""
-        bias = self.tensor(f"{prefix}bias")
+        bias = self.take_tensor(f"{prefix}bias")
         if bias.ndim != 1 or bias.any():
             raise RecordFormatError(f"the tensor `{prefix}bias` of an identity map must be zero.")
         return AffineMap.identity(len(bias))

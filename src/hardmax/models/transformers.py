@@ -16,7 +16,7 @@ from hardmax.models.argmax_models import ArgmaxModel
 from hardmax.models.evaluation import read_temperatures
 from hardmax.models.heads import AttentionHead
 from hardmax.models.layer_words import HEADS, block_words
-from hardmax.models.networks import read_affine, relu_layer, sequence
+from hardmax.models.networks import read_affine, read_sequence, relu_layer
 from hardmax.typing import ArrayLike, FloatArray
 
 _FEED_FORWARD = ArrayGroup(
@@ -82,7 +82,7 @@ class FeedForward:
 
 def read_block(block: Any, head_type: type) -> None:
     """Check the parts of a new block with heads of a given type, and normalise their types."""
-    heads = sequence("heads", block.heads, nonempty=False)
+    heads = read_sequence("heads", block.heads, nonempty=False)
     for i, head in enumerate(heads):
         if not isinstance(head, head_type):
             article = "an" if head_type.__name__[0] in "AEIOU" else "a"
@@ -228,7 +228,7 @@ class HardTransformer(ArgmaxModel):
     _repr_html_ = html_card
 
     def __post_init__(self) -> None:
-        blocks = sequence("blocks", self.blocks)
+        blocks = read_sequence("blocks", self.blocks)
         for i, block in enumerate(blocks):
             if not isinstance(block, Block):
                 raise DtypeError(f"`blocks[{i}]` must be a Block; got {type(block).__name__}.")
@@ -305,7 +305,7 @@ def attention_layer(heads: Sequence[AttentionHead], *, residual: bool) -> Argmax
     values = [head.unmasked_values for head in heads]
     outputs = [head.output_weight for head in heads]
     shapes = [(*key.shape, value.shape[1]) for key, value in zip(keys, values, strict=True)]
-    layout = _side_by_side(tuple(shapes))
+    layout = _shared_layer_fields(tuple(shapes))
     n_read, width = layout["reads"].shape[1], len(outputs[0])
     if shapes.count(shapes[0]) < len(shapes):
         width = max(map(len, outputs))
@@ -328,7 +328,7 @@ def attention_layer(heads: Sequence[AttentionHead], *, residual: bool) -> Argmax
 
 
 @lru_cache(maxsize=64)
-def _side_by_side(shapes: tuple[tuple[int, int, int], ...]) -> dict[str, Any]:
+def _shared_layer_fields(shapes: tuple[tuple[int, int, int], ...]) -> dict[str, Any]:
     """Return the fields that depend only on each head's `(n_keys, d_k, d_v)`."""
     ends = list(accumulate((n_keys for n_keys, _, _ in shapes), initial=0))
     columns = list(accumulate((d_k for _, d_k, _ in shapes), initial=0))
@@ -364,7 +364,7 @@ def _read_map(name: str, value: Any, width: int) -> AffineMap:
         return AffineMap.identity(width)
     if isinstance(value, AffineMap):
         return value
-    pair = sequence(name, value)
+    pair = read_sequence(name, value)
     if len(pair) != 2:
         raise ArgumentError(f"`{name}` must be a pair (W, b) or an AffineMap; got {len(pair)}.")
     return read_affine(f"{name}[0]", pair[0], f"{name}[1]", pair[1], Sizes())

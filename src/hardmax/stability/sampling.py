@@ -19,7 +19,7 @@ from hardmax._ground.arguments import integer, number
 from hardmax._ground.display import html_card
 from hardmax.errors import ArgumentError
 from hardmax.geometry.polytopes import Polytope
-from hardmax.models._arithmetic.enclosures import Enclosed, add_enclosed, scale_enclosed
+from hardmax.models._arithmetic.enclosures import Enclosed, add_enclosures, scale_enclosure
 from hardmax.models._arithmetic.form_scores import enclosed_scores
 from hardmax.models._arithmetic.layers import ENCLOSED, decide
 from hardmax.models.argmax import ArgmaxLayer, ArgmaxNetwork, Place
@@ -67,7 +67,7 @@ def enclosed_gaps(network: ArgmaxNetwork, points: FloatArray) -> EnclosedGaps:
             part, low, high = _group(layer, scores, group)
             np.logical_and(is_known, low > 0.0, out=is_known)
             where = np.s_[:, slot : slot + part.values.shape[1]]
-            total = add_enclosed(Enclosed(blocks.values[where], blocks.radii[where]), part)
+            total = add_enclosures(Enclosed(blocks.values[where], blocks.radii[where]), part)
             blocks.values[where], blocks.radii[where] = total
             if layer.is_table[group]:
                 gaps.append((low, high))
@@ -101,8 +101,8 @@ def _group(
         part = Enclosed(chosen.copy(), np.zeros_like(chosen))
         gains = layer.gains[forms][best]
         if gains.any():
-            passed = scale_enclosed(gains, Enclosed(top, spread))
-            first = add_enclosed(passed, Enclosed.exactly(chosen[:, 0]))
+            passed = scale_enclosure(gains, Enclosed(top, spread))
+            first = add_enclosures(passed, Enclosed.exactly(chosen[:, 0]))
             part.values[:, 0], part.radii[:, 0] = first
     return part, low, high
 

@@ -150,7 +150,7 @@ def compiled_from_parts(
     source = TensorSource(fields, tensors)
     network: SourceNetwork = read_parts(source, ("ReluNetwork", "MaxoutNetwork"))
     layers, last = piece_layers(network, origins)
-    box = Box(source.tensor("box.low"), source.tensor("box.high"))
+    box = Box(source.take_tensor("box.low"), source.take_tensor("box.high"))
     if box.dim != network.dim_in:
         raise RecordFormatError(f"`box.low` must have {network.dim_in} entries; got {box.dim}.")
     plans = _plans(source, layers)
@@ -188,14 +188,14 @@ def _origins(tensors: dict[str, AnyArray]) -> Origins | None:
 def _plans(source: TensorSource, layers: list[PieceLayer]) -> tuple[LayerPlan, ...]:
     sizes = Sizes(n_layers=len(layers))
     shape = ("n_layers",)
-    rates = sizes.floats("plan.rates", source.tensor("plan.rates"), shape, nonempty=())
-    gates = sizes.floats("plan.gates", source.tensor("plan.gates"), shape, nonempty=())
+    rates = sizes.floats("plan.rates", source.take_tensor("plan.rates"), shape, nonempty=())
+    gates = sizes.floats("plan.gates", source.take_tensor("plan.gates"), shape, nonempty=())
     if not (rates > 0.0).all():
         raise RecordFormatError("`plan.rates` must be positive.")
     plans = []
     for i, (layer, rate, gate) in enumerate(zip(layers, rates, gates, strict=True)):
         name = f"plan.{i}.floors"
-        floors = Sizes(n_units=layer.n_units).floats(name, source.tensor(name), ("n_units",))
+        floors = Sizes(n_units=layer.n_units).floats(name, source.take_tensor(name), ("n_units",))
         plans.append(LayerPlan(float(rate), float(gate), floors))
     return tuple(plans)
 

@@ -9,7 +9,7 @@ from hardmax._ground.arguments import choice
 from hardmax._ground.extras import load_extra
 from hardmax._ground.files import atomic_write
 from hardmax.errors import ArgumentError
-from hardmax.models.tokens.passes import HeadStack, head_stacks
+from hardmax.models.tokens.passes import HeadStack, stack_heads
 from hardmax.models.tokens.transformers import TokenTransformer
 from hardmax.typing import AnyArray, FloatArray
 
@@ -55,7 +55,7 @@ class _Graph:
         state = self.node("Add", state, self.floats(model.embedding_bias))
         for block in model.blocks:
             if block.heads:
-                parts = [self.heads(model, stack, state) for stack in head_stacks(block)]
+                parts = [self.heads(model, stack, state) for stack in stack_heads(block)]
                 total = parts[0]
                 for part in parts[1:]:
                     total = self.node("Add", total, part)

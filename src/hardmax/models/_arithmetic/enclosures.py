@@ -108,7 +108,7 @@ class EnclosedMap:
         return mark_overflow(values, radii)
 
 
-def add_enclosed(left: Enclosed, right: Enclosed) -> Enclosed:
+def add_enclosures(left: Enclosed, right: Enclosed) -> Enclosed:
     """Add two enclosed arrays, by the lemma for a sum of two terms."""
     kappa = 8 * UNIT_ROUNDOFF
     with np.errstate(over="ignore", invalid="ignore", under="ignore"):
@@ -118,7 +118,7 @@ def add_enclosed(left: Enclosed, right: Enclosed) -> Enclosed:
     return mark_overflow(values, radii)
 
 
-def scale_enclosed(factors: FloatArray, numbers: Enclosed) -> Enclosed:
+def scale_enclosure(factors: FloatArray, numbers: Enclosed) -> Enclosed:
     """Multiply enclosed numbers by floats; a factor 0 gives an exact 0."""
     with np.errstate(over="ignore", invalid="ignore", under="ignore"):
         values = factors * numbers.values

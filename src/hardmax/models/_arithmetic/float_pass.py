@@ -14,9 +14,9 @@ from flint import fmpz
 from hardmax.exact.rounding import EXP_UNDERFLOWS_BELOW, RAISE, UNDERFLOW_ALLOWANCE, rounding_factor
 from hardmax.models._arithmetic.enclosures import (
     Enclosed,
-    add_enclosed,
+    add_enclosures,
     mark_overflow,
-    scale_enclosed,
+    scale_enclosure,
 )
 from hardmax.models._arithmetic.form_bundles import (
     FormBundle,
@@ -65,7 +65,7 @@ class _LayerMarks(NamedTuple):
     def mark_open(self, undecided: BoolArray) -> None:
         np.logical_or(self.is_open, undecided.any(axis=1), out=self.is_open)
 
-    def mark_tied(self, tied: BoolArray) -> None:
+    def mark_ties(self, tied: BoolArray) -> None:
         np.logical_or(self.has_ties, tied.any(axis=1), out=self.has_ties)
 
 
@@ -195,7 +195,7 @@ def _decide_units(q: Enclosed, names: IntArray, marks: _LayerMarks) -> None:
     unclear = np.abs(q.values) <= q.radii
     if unclear.any():
         marks.mark_open(unclear & (q.radii > 0.0))
-        marks.mark_tied(unclear & (q.radii == 0.0))
+        marks.mark_ties(unclear & (q.radii == 0.0))
 
 
 def _rectify(q: Enclosed) -> Enclosed:
@@ -228,7 +228,7 @@ def _decide_bundle(
     each = np.arange(len(bundle.groups))
     marks.names[:, bundle.groups] = bundle.first[each, winner]
     tied = (n_candidates > 1) & settled
-    marks.mark_tied(tied)
+    marks.mark_ties(tied)
     if bundle.is_maximum:
         if named:
             marks.mark_open(~settled)
@@ -253,8 +253,8 @@ def _add_gains(bundle: FormBundle, scores: Enclosed, winner: IntArray, parts: En
     kept = winner[:, :, None]
     values = np.take_along_axis(scores.values, kept, axis=2)[:, :, 0]
     radii = np.take_along_axis(scores.radii, kept, axis=2)[:, :, 0]
-    passed = scale_enclosed(gains, Enclosed(values, radii))
-    head = add_enclosed(passed, Enclosed(parts.values[:, :, 0], parts.radii[:, :, 0]))
+    passed = scale_enclosure(gains, Enclosed(values, radii))
+    head = add_enclosures(passed, Enclosed(parts.values[:, :, 0], parts.radii[:, :, 0]))
     values_all, radii_all = parts.values.copy(), parts.radii.copy()
     values_all[:, :, 0], radii_all[:, :, 0] = head
     return Enclosed(values_all, radii_all)

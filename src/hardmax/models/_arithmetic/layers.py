@@ -12,7 +12,7 @@ from typing import Generic, TypeVar
 
 import numpy as np
 
-from hardmax.models._arithmetic.enclosures import Enclosed, add_enclosed
+from hardmax.models._arithmetic.enclosures import Enclosed, add_enclosures
 from hardmax.models.argmax import AffineMap, ArgmaxLayer, ArgmaxNetwork, Place
 from hardmax.typing import FloatArray
 
@@ -40,14 +40,14 @@ def _apply_to_floats(affine: AffineMap, vectors: FloatArray) -> FloatArray:
     return np.asarray(vectors @ affine.weight + affine.bias)
 
 
-def _apply_to_enclosed(affine: AffineMap, vectors: Enclosed) -> Enclosed:
+def _apply_to_enclosures(affine: AffineMap, vectors: Enclosed) -> Enclosed:
     return vectors if affine.enclosed is None else affine.enclosed(vectors)
 
 
 FLOATS: VectorBackend[FloatArray] = VectorBackend(_apply_to_floats, add)
 """Float64, rounded: a vector `(width,)` or a batch `(n, width)`."""
 
-ENCLOSED: VectorBackend[Enclosed] = VectorBackend(_apply_to_enclosed, add_enclosed)
+ENCLOSED: VectorBackend[Enclosed] = VectorBackend(_apply_to_enclosures, add_enclosures)
 """Float64 with a radius for each entry, in batches."""
 
 

@@ -36,15 +36,15 @@ def find_weights_file(source: str | os.PathLike[str], select: str | None) -> Pat
     root = _find_folder(source)
     below = list(_iter_weights_files(root))
     if select is None:
-        files = _select_preferred([file for file in below if file.parent == root] or below)
+        files = _select_preferred_files([file for file in below if file.parent == root] or below)
     else:
         wanted = f"/{select.strip('/')}/"
         files = [file for file in below if wanted in f"/{file.relative_to(root).as_posix()}/"]
-        files = _select_preferred(files)
+        files = _select_preferred_files(files)
         if not files:
             raise ArgumentError(
                 f"`select` must name a checkpoint in {os.fspath(source)!r:.200}, which holds "
-                f"{_format_names(_select_preferred(below), root)}; got {select!r:.200}."
+                f"{_format_names(_select_preferred_files(below), root)}; got {select!r:.200}."
             )
     if len(files) != 1:
         raise ArgumentError(
@@ -194,7 +194,7 @@ def _is_weights_file(file: Path) -> bool:
     return (is_index or is_weights) and file.is_file()
 
 
-def _select_preferred(files: list[Path]) -> list[Path]:
+def _select_preferred_files(files: list[Path]) -> list[Path]:
     """Return the index files of each folder or, without any, its files of the preferred kind."""
     chosen: list[Path] = []
     for folder in sorted({file.parent for file in files}):

@@ -8,7 +8,7 @@ from hardmax.errors import ArgumentError
 from hardmax.models.checkpoints.heads import HeadArrays
 from hardmax.models.evaluation import read_temperatures
 from hardmax.models.points import PointBatch
-from hardmax.models.tokens.passes import head_stacks, token_states
+from hardmax.models.tokens.passes import iter_token_states, stack_heads
 from hardmax.models.tokens.transformers import TokenTransformer
 from hardmax.typing import ArrayLike
 
@@ -53,9 +53,9 @@ def heads_from_tokens(
     if min(taus, default=1.0) <= 0.0:
         raise ArgumentError("`tau` must be above 0: hard heads have no attention weights.")
     layers = []
-    states = token_states(model, point, taus)
+    states = iter_token_states(model, point, taus)
     for block, state, heat in zip(model.blocks, states, taus, strict=True):
-        for stack in head_stacks(block):
+        for stack in stack_heads(block):
             queries, keys, values = (
                 (state[0] @ weight).reshape(n, stack.n_heads, -1).transpose(1, 0, 2)
                 for weight in (stack.query_weight, stack.key_weight, stack.value_weight)

@@ -78,7 +78,7 @@ class GraphBuilder:
             raise ShapeMismatchError(
                 f"The input must have entries; its shape is {self._input_shape}."
             )
-        return self._take(prod(self._input_shape)).reshape(self._input_shape)
+        return self._allocate_slots(prod(self._input_shape)).reshape(self._input_shape)
 
     def finish(self, output: Signal) -> GraphNetwork:
         """Return the network with the given output, without nodes that do not affect it."""
@@ -93,7 +93,7 @@ class GraphBuilder:
             if needed[node.slots].any():
                 needed[node.read_slots] = True
                 kept.append(node)
-        return _renumbered(self._input_shape, output, kept[::-1], tuple(self.notes))
+        return _renumber_slots(self._input_shape, output, kept[::-1], tuple(self.notes))
 
     def chain(self, output: Signal) -> list[Step] | None:
         """Return the sequence of affine maps and activations from the input to a signal.
@@ -111,7 +111,7 @@ class GraphBuilder:
             steps.append(step())
         return steps[::-1]
 
-    def _made(self, x: Signal, step: Callable[[], Step], output: Signal) -> Signal:
+    def _record_step(self, x: Signal, step: Callable[[], Step], output: Signal) -> Signal:
         # An activation that changes nothing returns the signal itself.
         if output.size and not np.array_equal(output.ravel(), x.ravel()):
             self._steps[output.ravel().tobytes()] = x.ravel(), step
@@ -144,20 +144,20 @@ class GraphBuilder:
         total = kernel.shape[0]
         n_places = prod(sides) * prod(count_windows(x.shape[1:], sides, strides, pads, dilations))
         self.limit.take((_WEIGHT_BYTES + 8 * groups) * n_places + _WEIGHT_BYTES * kernel.size)
-        shape, places = window_places(x.shape[1:], sides, strides, pads, dilations)
+        shape, places = find_window_places(x.shape[1:], sides, strides, pads, dilations)
         n_rows = len(places)
-        offsets = np.zeros(total) if bias is None else _floats(bias)
+        offsets = np.zeros(total) if bias is None else _check_floats(bias)
         # (K, C, taps): one kernel for each group, channels last.
-        flat = _floats(kernel).reshape(groups, n_out, n_in, -1)
+        flat = _check_floats(kernel).reshape(groups, n_out, n_in, -1)
         if groups > 1 and n_in <= _FEW_CHANNELS and n_out <= _FEW_CHANNELS:
             return self._convolve_sparsely(x, flat, offsets, places, shape, name)
         if n_in > 1:
             x = self._with_channels_last(x)
         bases = x.reshape(x.shape[0], -1)
-        slots = self._take(n_rows * total)
+        slots = self._allocate_slots(n_rows * total)
         for g in range(groups):
             base = np.append(bases[g * n_in], -1)
-            self._add(
+            self._add_node(
                 BlockMap(
                     name,
                     base[places],
@@ -190,14 +190,14 @@ class GraphBuilder:
         columns = read.transpose(order).reshape(groups * n_out * len(places), -1)
         weights = weight.transpose(order).reshape(columns.shape)
         biases = np.repeat(bias, len(places))
-        return self._sparse(columns, weights, biases, name).reshape(groups * n_out, *shape)
+        return self._add_sparse_map(columns, weights, biases, name).reshape(groups * n_out, *shape)
 
     def multiply(
         self, x: Signal, matrix: FloatArray, bias: Any = None, name: str = "matrix"
     ) -> Signal:
         """Multiply the last axis of a signal by a matrix `(n_in, n_out)`, and add a bias."""
         self.limit.take(_WEIGHT_BYTES * np.size(matrix))
-        matrix = _floats(matrix)
+        matrix = _check_floats(matrix)
         if matrix.ndim != 2 or x.ndim < 1 or x.shape[-1] != len(matrix):
             raise ShapeMismatchError(
                 f"A matrix of shape {matrix.shape} does not fit a signal of shape {x.shape}."
@@ -212,35 +212,37 @@ class GraphBuilder:
         order = np.argsort(rows[0], kind="stable")
         bases = rows[:, order[0]]
         if not np.array_equal(rows[:, order], bases[:, np.newaxis] + np.arange(n_in)):
-            rows = self._copied(rows)
+            rows = self._copy_slots(rows)
             order, bases = np.arange(n_in), rows[:, 0]
-        if len(np.unique(bases)) < len(bases) or _overlap(bases, n_in):
-            bases = self._copied(rows)[:, 0]
+        if len(np.unique(bases)) < len(bases) or _have_overlap(bases, n_in):
+            bases = self._copy_slots(rows)[:, 0]
             order = np.arange(n_in)
-        slots = self._take(len(rows) * n_out)
-        offsets = np.zeros(n_out) if bias is None else np.broadcast_to(_floats(bias), (n_out,))
+        slots = self._allocate_slots(len(rows) * n_out)
+        offsets = (
+            np.zeros(n_out) if bias is None else np.broadcast_to(_check_floats(bias), (n_out,))
+        )
         taps = bases[:, np.newaxis]
         kernel = np.ascontiguousarray(matrix[order])[np.newaxis]
-        self._add(BlockMap(name, taps, kernel, offsets.copy(), int(slots[0]), n_out))
+        self._add_node(BlockMap(name, taps, kernel, offsets.copy(), int(slots[0]), n_out))
         result = slots.reshape(*x.shape[:-1], n_out)
         if x.size != n_in:
             return result
-        return self._made(x, lambda: AffineMap(matrix, offsets), result)
+        return self._record_step(x, lambda: AffineMap(matrix, offsets), result)
 
     def scale(self, x: Signal, factors: Any, shifts: Any = 0.0, name: str = "scale") -> Signal:
         """Return `x * factors + shifts` entry by entry; the arrays are broadcast."""
-        factor, shift = _floats(factors), _floats(shifts)
+        factor, shift = _check_floats(factors), _check_floats(shifts)
         shape = np.broadcast_shapes(x.shape, factor.shape, shift.shape)
         self._count_rows(prod(shape), prod(shape))
         columns = np.broadcast_to(x, shape).reshape(-1, 1)
         weights = np.broadcast_to(factor, shape).reshape(-1, 1)
         biases = np.broadcast_to(shift, shape).ravel()
-        result = self._sparse(columns, weights, biases, name).reshape(shape)
+        result = self._add_sparse_map(columns, weights, biases, name).reshape(shape)
         if result.size != x.size:
             return result
-        return self._made(x, lambda: self._diagonal(weights[:, 0], biases), result)
+        return self._record_step(x, lambda: self._diagonal_map(weights[:, 0], biases), result)
 
-    def _diagonal(self, factors: FloatArray, shifts: FloatArray) -> AffineMap:
+    def _diagonal_map(self, factors: FloatArray, shifts: FloatArray) -> AffineMap:
         self.limit.take(3 * factors.nbytes * len(factors))
         return AffineMap(np.diag(factors), shifts)
 
@@ -250,18 +252,20 @@ class GraphBuilder:
         self._count_rows(prod(shape), 2 * prod(shape))
         columns = np.stack([np.broadcast_to(part, shape).ravel() for part in (x, y)], axis=1)
         weights = np.broadcast_to(np.array([1.0, factor]), columns.shape)
-        return self._sparse(columns, weights, np.zeros(len(columns)), name).reshape(shape)
+        return self._add_sparse_map(columns, weights, np.zeros(len(columns)), name).reshape(shape)
 
     def combine(self, columns: IntArray, weights: FloatArray, name: str = "sum") -> Signal:
         """Return weighted sums of slots, shape `(n_rows, n_entries)`; slot -1 means no entry."""
-        return self._sparse(columns, weights, np.zeros(len(columns)), name)
+        return self._add_sparse_map(columns, weights, np.zeros(len(columns)), name)
 
     def constant(self, values: Any, name: str = "constant") -> Signal:
         """Return a signal that does not depend on the input."""
-        array = _floats(values)
+        array = _check_floats(values)
         self._count_rows(array.size, 0)
         none = np.empty((array.size, 0), dtype=np.int64)
-        return self._sparse(none, np.empty(none.shape), array.ravel(), name).reshape(array.shape)
+        return self._add_sparse_map(none, np.empty(none.shape), array.ravel(), name).reshape(
+            array.shape
+        )
 
     def relu(self, x: Signal, name: str = "relu") -> Signal:
         """Return the positive part."""
@@ -278,7 +282,7 @@ class GraphBuilder:
         label, result = name or activation.name, x
         for stage in activation.stages:
             if len(stage) == 1:
-                result = self._stage(result.ravel(), stage[0], label).reshape(x.shape)
+                result = self._apply_stage(result.ravel(), stage[0], label).reshape(x.shape)
                 continue
             if len(stage) != x.shape[0]:
                 raise ShapeMismatchError(
@@ -287,11 +291,11 @@ class GraphBuilder:
                 )
             self.limit.take(4 * _NODE_BYTES * len(stage))  # Each channel is a node of its own.
             pairs = zip(result, stage, strict=True)
-            rows = [self._stage(row.ravel(), units, label) for row, units in pairs]
+            rows = [self._apply_stage(row.ravel(), units, label) for row, units in pairs]
             result = np.stack(rows).reshape(x.shape)
-        return self._made(x, lambda: activation, result)
+        return self._record_step(x, lambda: activation, result)
 
-    def _stage(self, x: Signal, units: Sequence[Any], name: str) -> Signal:
+    def _apply_stage(self, x: Signal, units: Sequence[Any], name: str) -> Signal:
         """Apply signed maxima to each entry, and add them up."""
         parts = []
         for unit in units:
@@ -305,7 +309,7 @@ class GraphBuilder:
             return parts[0]
         self._count_rows(x.size, x.size * len(parts))
         columns = np.stack(parts, axis=1)
-        return self._sparse(columns, np.ones(columns.shape), np.zeros(x.size), name)
+        return self._add_sparse_map(columns, np.ones(columns.shape), np.zeros(x.size), name)
 
     def larger(self, x: Signal, y: Signal, sign: float = 1.0, name: str = "max") -> Signal:
         """Return the maximum of two signals, which are broadcast; the minimum if `sign` is -1."""
@@ -328,7 +332,7 @@ class GraphBuilder:
         name: str = "max_pool",
     ) -> Signal:
         """Return the maximum over each window of a signal `(C, *sizes)`."""
-        shape, columns = self._windows(x, sides, strides or tuple(sides), pads, dilations)
+        shape, columns = self._window_rows(x, sides, strides or tuple(sides), pads, dilations)
         slopes = np.where(columns < 0, 0.0, 1.0)
         slots = self.maximum(columns, slopes, np.zeros(columns.shape), name=name, is_padded=True)
         return slots.reshape(x.shape[0], *shape)
@@ -344,38 +348,38 @@ class GraphBuilder:
         name: str = "average_pool",
     ) -> Signal:
         """Return the mean over each window of a signal `(C, *sizes)`; quotients are rounded."""
-        shape, columns = self._windows(x, sides, strides or tuple(sides), pads, ())
+        shape, columns = self._window_rows(x, sides, strides or tuple(sides), pads, ())
         counts = (columns >= 0).sum(axis=1, keepdims=True)
         if counts_padding:
             counts = np.full_like(counts, prod(sides))
-        return self._means(columns, counts, name).reshape(x.shape[0], *shape)
+        return self._average_rows(columns, counts, name).reshape(x.shape[0], *shape)
 
     def mean(
         self, x: Signal, axes: Sequence[int], name: str = "mean", *, keeps_axes: bool = True
     ) -> Signal:
         """Return the mean over some axes, which are kept with one entry or dropped."""
         self._count_rows(x.size, x.size)
-        columns, shape = _rows_along(x, axes, keeps_axes=keeps_axes)
+        columns, shape = _gather_rows(x, axes, keeps_axes=keeps_axes)
         counts = np.full((len(columns), 1), columns.shape[1])
-        return self._means(columns, counts, name).reshape(shape)
+        return self._average_rows(columns, counts, name).reshape(shape)
 
     def total(
         self, x: Signal, axes: Sequence[int], name: str = "total", *, keeps_axes: bool = True
     ) -> Signal:
         """Return the sum over some axes, which are kept with one entry or dropped."""
         self._count_rows(x.size, x.size)
-        columns, shape = _rows_along(x, axes, keeps_axes=keeps_axes)
+        columns, shape = _gather_rows(x, axes, keeps_axes=keeps_axes)
         return self.combine(columns, np.ones(columns.shape), name).reshape(shape)
 
-    def _means(self, columns: IntArray, counts: IntArray, name: str) -> Signal:
+    def _average_rows(self, columns: IntArray, counts: IntArray, name: str) -> Signal:
         distinct = np.unique(counts)
         odd = [int(n) for n in distinct if n & (n - 1)]
         if odd:
             self.note(f"{name}: 1/{odd[0]} is rounded to a float64")
         weights = np.broadcast_to(1.0 / counts, columns.shape)
-        return self._sparse(columns, weights, np.zeros(len(columns)), name)
+        return self._add_sparse_map(columns, weights, np.zeros(len(columns)), name)
 
-    def _windows(
+    def _window_rows(
         self,
         x: Signal,
         sides: Sequence[int],
@@ -390,7 +394,7 @@ class GraphBuilder:
         n_windows = prod(count_windows(x.shape[1:], sides, strides, pads, dilations))
         self._count_rows(x.shape[0] * n_windows, x.shape[0] * n_windows * prod(sides))
         self.limit.take(_WEIGHT_BYTES * n_windows * prod(sides))
-        shape, places = window_places(x.shape[1:], sides, strides, pads, dilations)
+        shape, places = find_window_places(x.shape[1:], sides, strides, pads, dilations)
         pixels = x.reshape(x.shape[0], -1)
         padded = np.concatenate([pixels, np.full((len(pixels), 1), -1)], axis=1)
         return shape, padded[:, places].reshape(-1, places.shape[1])
@@ -420,13 +424,15 @@ class GraphBuilder:
         is_there = columns >= 0 if is_padded else np.ones(columns.shape, dtype=np.bool_)
         if not is_there.any(axis=1).all():
             raise ArgumentError("A window must cover at least one entry.")
-        order = _by_slots(columns)
-        flat = self._flattened(columns[order], slopes[order], offsets[order], is_there[order], sign)
-        slots = self._take(len(columns))
-        self._add(Maxima(name, *flat, sign, int(slots[0])))
+        order = _order_by_slots(columns)
+        flat = self._flatten_maxima(
+            columns[order], slopes[order], offsets[order], is_there[order], sign
+        )
+        slots = self._allocate_slots(len(columns))
+        self._add_node(Maxima(name, *flat, sign, int(slots[0])))
         return slots[np.argsort(order)]
 
-    def _flattened(
+    def _flatten_maxima(
         self,
         columns: IntArray,
         slopes: FloatArray,
@@ -435,7 +441,7 @@ class GraphBuilder:
         sign: float,
     ) -> tuple[IntArray, IntArray, FloatArray, FloatArray]:
         plain = (slopes[is_there] == 1.0) & (offsets[is_there] == 0.0)
-        makers = self._makers(columns[is_there]) if sign == 1.0 and plain.all() else None
+        makers = self._find_makers(columns[is_there]) if sign == 1.0 and plain.all() else None
         if makers is None:
             counts = is_there.sum(axis=1)
             starts = np.concatenate([[0], np.cumsum(counts)])
@@ -465,7 +471,7 @@ class GraphBuilder:
         slots = np.array([slot for slot, _, _ in entries])
         return np.array(ends), slots, table[:, 1].copy(), table[:, 2].copy()
 
-    def _makers(self, slots: IntArray) -> IntArray | None:
+    def _find_makers(self, slots: IntArray) -> IntArray | None:
         """The places in the list of maxima of those that write slots; None if one is no maximum."""
         if not self._maxima:
             return None
@@ -483,7 +489,7 @@ class GraphBuilder:
         rest = [(max(0, a), max(0, b)) for a, b in pads]
         n_padded = prod(n + a + b for n, (a, b) in zip(x.shape, rest, strict=True))
         self.limit.take(_SLOT_BYTES * n_padded)
-        require_room(n_padded)
+        check_slot_limit(n_padded)
         if not any(a or b for a, b in rest):
             return x
         return np.pad(x, rest, constant_values=int(self.constant([value], "padding")[0]))
@@ -497,47 +503,49 @@ class GraphBuilder:
         if text not in self.notes:
             self.notes.append(text)
 
-    def _sparse(
+    def _add_sparse_map(
         self, columns: IntArray, weights: FloatArray, bias: FloatArray, name: str
     ) -> Signal:
         """Add sums of the entries of each row, those with slot -1 or weight 0 left out."""
-        order = _by_slots(columns)
+        order = _order_by_slots(columns)
         columns, weights, bias = columns[order], weights[order], bias[order]
         is_there = (columns >= 0) & (weights != 0.0)
         starts = np.concatenate([[0], np.cumsum(is_there.sum(axis=1))])
         read, weight = (np.ascontiguousarray(a[is_there]) for a in (columns, weights))
-        slots = self._take(len(columns))
-        self._add(SparseMap(name, starts, read, weight, np.array(bias), int(slots[0])))
+        slots = self._allocate_slots(len(columns))
+        self._add_node(SparseMap(name, starts, read, weight, np.array(bias), int(slots[0])))
         return slots[np.argsort(order)]
 
-    def _copied(self, rows: IntArray) -> IntArray:
+    def _copy_slots(self, rows: IntArray) -> IntArray:
         """Return slots in order with the same numbers."""
         self._count_rows(rows.size, rows.size)
-        slots, n = self._take(rows.size), rows.size
+        slots, n = self._allocate_slots(rows.size), rows.size
         entries = np.arange(n + 1), rows.ravel(), np.ones(n), np.zeros(n)
-        self._add(SparseMap("copy", *entries, int(slots[0])))
+        self._add_node(SparseMap("copy", *entries, int(slots[0])))
         return slots.reshape(rows.shape)
 
     def _with_channels_last(self, x: Signal) -> Signal:
         """Return a signal `(C, *sizes)` whose channels have consecutive slots, or a copy."""
         n = x.shape[0]
         pixels = x.reshape(n, -1).T
-        if np.array_equal(pixels, pixels[:, :1] + np.arange(n)) and not _overlap(pixels[:, 0], n):
+        if np.array_equal(pixels, pixels[:, :1] + np.arange(n)) and not _have_overlap(
+            pixels[:, 0], n
+        ):
             return x
-        return self._copied(pixels).T.reshape(x.shape)
+        return self._copy_slots(pixels).T.reshape(x.shape)
 
     def _count_rows(self, n_rows: int, n_entries: int) -> None:
         """Count what sums or maxima take, before they are made."""
         self.limit.take(_SLOT_BYTES * n_rows + _ENTRY_BYTES * n_entries)
 
-    def _take(self, n: int) -> IntArray:
-        require_room(self._n_slots + n)
+    def _allocate_slots(self, n: int) -> IntArray:
+        check_slot_limit(self._n_slots + n)
         self.limit.take(_SLOT_BYTES * n)
         slots = np.arange(self._n_slots, self._n_slots + n)
         self._n_slots += n
         return slots
 
-    def _add(self, node: Node) -> None:
+    def _add_node(self, node: Node) -> None:
         self.limit.take(_NODE_BYTES)
         self._nodes.append(node)
         if isinstance(node, Maxima):
@@ -575,7 +583,7 @@ def count_windows(
     return tuple(counts)
 
 
-def window_places(
+def find_window_places(
     sizes: Sequence[int],
     sides: Sequence[int],
     strides: Sequence[int],
@@ -589,12 +597,12 @@ def window_places(
         shape `(n_windows, n_places)`.
 
     Examples:
-        >>> shape, places = window_places([3], [2], [1], [(0, 1)], [1])
+        >>> shape, places = find_window_places([3], [2], [1], [(0, 1)], [1])
         >>> shape, places.tolist()
         ((3,), [[0, 1], [1, 2], [2, 3]])
     """
     shape = count_windows(sizes, sides, strides, pads, dilations)
-    require_room(prod(shape) * prod(sides))
+    check_slot_limit(prod(shape) * prod(sides))
     n = len(sides)
     strides, dilations = strides or (1,) * n, dilations or (1,) * n
     pads = pads or ((0, 0),) * n
@@ -611,14 +619,14 @@ def window_places(
     return shape, np.where(is_inside, places, prod(sizes))
 
 
-def _by_slots(columns: IntArray) -> IntArray:
+def _order_by_slots(columns: IntArray) -> IntArray:
     """The order of rows by what they read: what is computed entry by entry stays as it lies."""
     if columns.shape[1] == 0:
         return np.arange(len(columns))
     return np.argsort(columns.max(axis=1), kind="stable")
 
 
-def require_room(n: int) -> None:
+def check_slot_limit(n: int) -> None:
     """Raise if a network would compute more numbers than this library takes."""
     if n > _MOST_SLOTS:
         raise ArgumentError(
@@ -626,7 +634,7 @@ def require_room(n: int) -> None:
         )
 
 
-def _rows_along(x: Signal, axes: Sequence[int], *, keeps_axes: bool) -> tuple[IntArray, list[int]]:
+def _gather_rows(x: Signal, axes: Sequence[int], *, keeps_axes: bool) -> tuple[IntArray, list[int]]:
     """The entries along some axes as rows, and the shape that one number for each row has."""
     along = {a % x.ndim for a in axes}
     moved = np.moveaxis(x, sorted(along), range(-len(along), 0))
@@ -635,19 +643,19 @@ def _rows_along(x: Signal, axes: Sequence[int], *, keeps_axes: bool) -> tuple[In
     return columns, kept if keeps_axes else [n for k, n in enumerate(x.shape) if k not in along]
 
 
-def _overlap(bases: IntArray, n: int) -> bool:
+def _have_overlap(bases: IntArray, n: int) -> bool:
     """Whether runs of `n` slots from different bases on have a slot in common."""
     return bool((np.diff(np.unique(bases)) < n).any())
 
 
-def _floats(array: Any) -> FloatArray:
+def _check_floats(array: Any) -> FloatArray:
     read = np.asarray(array, dtype=np.float64)
     if not np.isfinite(read).all():
         raise ArgumentError("weights must be finite numbers; some are not.")
     return read
 
 
-def _renumbered(
+def _renumber_slots(
     input_shape: tuple[int, ...], output: Signal, nodes: list[Node], notes: tuple[str, ...]
 ) -> GraphNetwork:
     """Give slots without gaps to the nodes that are kept."""

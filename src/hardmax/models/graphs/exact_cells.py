@@ -92,7 +92,7 @@ class ExactCell:
         node = int(self.makers[slot])
         return self._inputs[slot] if node < 0 else self._known[node][slot]
 
-    def _shifted(self, slot: int, exponent: int) -> Form:
+    def _rescale(self, slot: int, exponent: int) -> Form:
         shift = self._exponent(int(self.makers[slot])) - exponent
         form = self._form(slot)
         return form if shift == 0 else tuple(m << shift for m in form)
@@ -100,21 +100,21 @@ class ExactCell:
     def _compose(self, slots: Iterable[int]) -> None:
         """Compose the forms of slots and of all they depend on, where they are not known."""
         wanted: list[set[int]] = [set() for _ in self._known]
-        self._want(slots, wanted)
+        self._mark_needed_slots(slots, wanted)
         for i in range(len(wanted) - 1, -1, -1):
             if wanted[i]:
-                self._want(self._reads(i, wanted[i]), wanted)
+                self._mark_needed_slots(self._list_reads(i, wanted[i]), wanted)
         for i, some in enumerate(wanted):
             if some:
-                self._known[i].update(self._composed(i, sorted(some)))
+                self._known[i].update(self._compose_node(i, sorted(some)))
 
-    def _want(self, slots: Iterable[int], wanted: list[set[int]]) -> None:
+    def _mark_needed_slots(self, slots: Iterable[int], wanted: list[set[int]]) -> None:
         for slot in slots:
             node = int(self.makers[slot])
             if node >= 0 and slot not in self._known[node]:
                 wanted[node].add(int(slot))
 
-    def _reads(self, i: int, slots: set[int]) -> Iterable[int]:
+    def _list_reads(self, i: int, slots: set[int]) -> Iterable[int]:
         node = self.network.nodes[i]
         if isinstance(node, BlockMap):
             rows = {(s - node.first) // node.stride for s in slots}
@@ -124,21 +124,21 @@ class ExactCell:
         if isinstance(node, SparseMap):
             rows = {s - node.first for s in slots}
             return [int(c) for r in rows for c in node.columns[node.starts[r] : node.starts[r + 1]]]
-        entries = (self._winning(i, s - node.first) for s in slots)
+        entries = (self._winning_entry(i, s - node.first) for s in slots)
         return [int(node.columns[j]) for j in entries if node.columns[j] >= 0]
 
-    def _winning(self, i: int, group: int) -> int:
+    def _winning_entry(self, i: int, group: int) -> int:
         node = self.network.nodes[i]
         assert isinstance(node, Maxima)
         return int(node.starts[group] + self.winners[self.first_groups[i] + group])
 
-    def _composed(self, i: int, slots: list[int]) -> dict[int, Form]:
+    def _compose_node(self, i: int, slots: list[int]) -> dict[int, Form]:
         node, exact = self.network.nodes[i], self._nodes[i]
         if isinstance(node, Maxima):
             sign = int(node.sign)
             found = {}
             for slot in slots:
-                entry = self._entry(i, self._winning(i, slot - node.first))
+                entry = self._entry(i, self._winning_entry(i, slot - node.first))
                 found[slot] = tuple(sign * m for m in entry)
             return found
         found = {}
@@ -154,11 +154,11 @@ class ExactCell:
             else:
                 row = slot - node.first
                 entries = range(node.starts[row], node.starts[row + 1])
-                forms = [self._shifted(int(node.columns[j]), self._units[i][0]) for j in entries]
+                forms = [self._rescale(int(node.columns[j]), self._units[i][0]) for j in entries]
                 weights = [int(exact.weights[0][j]) for j in entries]
                 columns = list(zip(*forms, strict=True))
                 bias = int(exact.biases[0][row])
-            found[slot] = self._sum(i, weights, columns, bias)
+            found[slot] = self._weighted_sum(i, weights, columns, bias)
         return found
 
     def _read_row(self, i: int, row: int) -> tuple[list[int], list[Form]]:
@@ -171,13 +171,13 @@ class ExactCell:
             if base < 0:
                 continue
             for c in range(n):
-                form = self._shifted(base + c, self._units[i][0])
+                form = self._rescale(base + c, self._units[i][0])
                 if any(form):
                     places.append(tap * n + c)
                     forms.append(form)
         return places, list(zip(*forms, strict=True))
 
-    def _sum(self, i: int, weights: list[int], columns: Sequence[Form], bias: int) -> Form:
+    def _weighted_sum(self, i: int, weights: list[int], columns: Sequence[Form], bias: int) -> Form:
         before, after = self._units[i]
         exact = self._nodes[i]
         shift = before + exact.weights[1] - after
@@ -195,7 +195,7 @@ class ExactCell:
         form = [0] * self._n_columns
         if node.columns[j] >= 0 and slope:
             shift = before + exact.weights[1] - after
-            form = [(slope * m) << shift for m in self._shifted(int(node.columns[j]), before)]
+            form = [(slope * m) << shift for m in self._rescale(int(node.columns[j]), before)]
         form[-1] += (offset * self.denominator) << (exact.biases[1] - after)
         return tuple(form)
 
@@ -226,12 +226,12 @@ class _ExactNode:
     @cached_property
     def weights(self) -> tuple[AnyArray, int]:
         check_time()
-        return _integers(self._floats)
+        return _to_integers(self._floats)
 
     @cached_property
     def biases(self) -> tuple[AnyArray, int]:
         node = self._node
-        return _integers(node.offsets if isinstance(node, Maxima) else node.bias)
+        return _to_integers(node.offsets if isinstance(node, Maxima) else node.bias)
 
     @cached_property
     def columns(self) -> list[list[int]]:
@@ -240,6 +240,6 @@ class _ExactNode:
         return kernel.reshape(-1, kernel.shape[-1]).T.tolist()
 
 
-def _integers(array: FloatArray) -> tuple[AnyArray, int]:
+def _to_integers(array: FloatArray) -> tuple[AnyArray, int]:
     scaled = scaled_integers(np.ascontiguousarray(array))
     return scaled.integers, int(scaled.exponent)

@@ -71,8 +71,8 @@ class BlockMap:
     @property
     def read_slots(self) -> IntArray:
         """The distinct slots that the node reads."""
-        bases = _distinct(self.taps)
-        return _distinct(bases[:, np.newaxis] + np.arange(self.kernel.shape[1]))
+        bases = _unique_slots(self.taps)
+        return _unique_slots(bases[:, np.newaxis] + np.arange(self.kernel.shape[1]))
 
     def apply(self, values: FloatArray) -> None:
         """Compute the node's slots in `values`, shape `(n_slots, n_points)`."""
@@ -126,7 +126,7 @@ class SparseMap:
     @property
     def read_slots(self) -> IntArray:
         """The distinct slots that the node reads."""
-        return _distinct(self.columns)
+        return _unique_slots(self.columns)
 
     def apply(self, values: FloatArray) -> None:
         """Compute the node's slots in `values`, shape `(n_slots, n_points)`."""
@@ -185,7 +185,7 @@ class Maxima:
     @property
     def read_slots(self) -> IntArray:
         """The distinct slots that the node reads."""
-        return _distinct(self.columns)
+        return _unique_slots(self.columns)
 
     def apply(self, values: FloatArray) -> None:
         """Compute the node's slots in `values`, shape `(n_slots, n_points)`."""
@@ -296,7 +296,7 @@ class GraphNetwork:
         """
         points, is_batch = self.read_points(x)
         step = max(1, _MOST_VALUES // self.n_slots)
-        parts = [self._values(points[i : i + step]) for i in range(0, len(points), step)]
+        parts = [self._evaluate_slots(points[i : i + step]) for i in range(0, len(points), step)]
         values = np.concatenate(parts) if parts else np.empty((0, self.dim_out))
         return values if is_batch else values[0]
 
@@ -312,7 +312,7 @@ class GraphNetwork:
             f"inputs; got {array.shape}."
         )
 
-    def _values(self, points: FloatArray) -> FloatArray:
+    def _evaluate_slots(self, points: FloatArray) -> FloatArray:
         values = np.zeros((self.n_slots, len(points)))
         values[: self.dim_in] = points.T
         with np.errstate(over="ignore", invalid="ignore", under="ignore"):
@@ -342,13 +342,13 @@ class GraphNetwork:
         readout = np.zeros((self.n_slots, self.dim_out))
         readout[self.outputs, np.arange(self.dim_out)] = 1.0
         return ArgmaxNetwork(
-            tuple(_dense_layer(node, self.n_slots) for node in self.nodes),
+            tuple(_build_dense_layer(node, self.n_slots) for node in self.nodes),
             AffineMap(embedding, np.zeros(self.n_slots)),
             AffineMap(readout, np.zeros(self.dim_out)),
         )
 
 
-def _distinct(slots: IntArray) -> IntArray:
+def _unique_slots(slots: IntArray) -> IntArray:
     """Return the slots that occur, each once and rising; negative numbers stand for none."""
     occurs = np.zeros(int(slots.max(initial=-1)) + 1, dtype=np.bool_)
     occurs[slots[slots >= 0]] = True
@@ -410,7 +410,7 @@ def _check_slots(name: str, slots: IntArray, is_written: BoolArray) -> None:
         raise ArgumentError(f"`{name}` must be slots that are written; got {given.tolist()!s:.80}.")
 
 
-def _dense_layer(node: Node, n_slots: int) -> ArgmaxLayer:
+def _build_dense_layer(node: Node, n_slots: int) -> ArgmaxLayer:
     """Return a node as a layer that adds its slots to a stream of all of them."""
     slots = node.slots.ravel()
     n = len(slots)

@@ -108,7 +108,7 @@ class Symbols:
     names: dict[tuple[object, ...], int] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, box: Box) -> "Symbols":
+    def from_box(cls, box: Box) -> "Symbols":
         """Return the inputs of a box as the only atoms."""
         ends = zip(box.low.tolist(), box.high.tolist(), strict=True)
         return cls(box.dim, [(Fraction(low), Fraction(high)) for low, high in ends])
@@ -150,9 +150,9 @@ class Symbols:
         ranges = [self.range(e) for e in scores]
         floor = max(low for low, _ in ranges)
         kept = tuple(dict.fromkeys(e for e, r in zip(scores, ranges, strict=True) if r[1] >= floor))
-        if len(kept) == 1 and (not kept[0].terms or kept[0] == _alone(kept[0].terms[0][0])):
+        if len(kept) == 1 and (not kept[0].terms or kept[0] == _single_atom(kept[0].terms[0][0])):
             return kept[0]
-        return self._atom(kept, None, (floor, max(high for _, high in ranges)))
+        return self._find_atom(kept, None, (floor, max(high for _, high in ranges)))
 
     def look_up(self, scores: list[Combination], values: list[Fraction]) -> Combination:
         """Return the value that belongs to the best combination; if several tie, the mean.
@@ -167,9 +167,9 @@ class Symbols:
         # If floats cannot represent the mean, keep the coinciding forms, whose values they can.
         if len(set(table)) == 1 or (len(set(named)) == 1 and mean.denominator.bit_count() == 1):
             return Combination(constant=mean)
-        return self._atom(named, table, (min(table), max(table)))
+        return self._find_atom(named, table, (min(table), max(table)))
 
-    def _atom(
+    def _find_atom(
         self,
         scores: tuple[Combination, ...],
         values: tuple[Fraction, ...] | None,
@@ -181,10 +181,10 @@ class Symbols:
             self.ranges.append(ends)
             level = 1 + max(map(self.level, scores))
             self.decisions.append(Decision(scores, values, level))
-        return _alone(self.names[name])
+        return _single_atom(self.names[name])
 
 
-def _alone(atom: int) -> Combination:
+def _single_atom(atom: int) -> Combination:
     return Combination(((atom, Fraction(1)),))
 
 
@@ -199,12 +199,12 @@ def read_out(model: "TokenTransformer", box: Box) -> tuple[Symbols, list[Combina
         ArgumentError: If a score is a product of two numbers that both depend on the input, or if a
             head contributes something other than a constant or a multiple of its score.
     """
-    symbols = Symbols.of(box)
+    symbols = Symbols.from_box(box)
     state = _embed(model)
     for b, block in enumerate(model.blocks):
         if block.heads:
             columns = [
-                _HeadSymbols(head, symbols, f"block {b}, head {h}").attend(state, model.allowed)
+                _SymbolicHead(head, symbols, f"block {b}, head {h}").attend(state, model.allowed)
                 for h, head in enumerate(block.heads)
             ]
             added = [_sum([column[t] for column in columns]) for t in range(len(state))]
@@ -284,7 +284,7 @@ def _enclose(state: State, symbols: Symbols) -> Enclosed:
 
 
 @dataclass(frozen=True, eq=False)
-class _HeadSymbols:
+class _SymbolicHead:
     """One head, evaluated symbolically."""
 
     head: "TokenHead"
@@ -302,7 +302,7 @@ class _HeadSymbols:
             name = (*query, allowed[t].tobytes())
             if name not in received:
                 others = np.flatnonzero(allowed[t]).tolist()
-                scores = [self._score(query, keys[s]) for s in others]
+                scores = [self._compute_score(query, keys[s]) for s in others]
                 received[name] = _map_rows(
                     [
                         [
@@ -315,11 +315,11 @@ class _HeadSymbols:
             result.append(received[name])
         return result
 
-    def _score(self, query: list[Combination], key: list[Combination]) -> Combination:
+    def _compute_score(self, query: list[Combination], key: list[Combination]) -> Combination:
         parts = []
         for q, k in zip(query, key, strict=True):
             if q.terms and k.terms:
-                raise self._refusal(
+                raise self._make_error(
                     "a query and a key that both depend on the input are multiplied, which is not "
                     "affine."
                 )
@@ -336,14 +336,14 @@ class _HeadSymbols:
             return combine([(Fraction(1, len(tied)), v) for v in tied])
         ratio = _common_ratio(scores, values)
         if ratio is None:
-            raise self._refusal(
+            raise self._make_error(
                 "the value of the winner is neither constant nor a fixed multiple of its score."
             )
         if ratio > 0:
             return self.symbols.best(values)
         return -self.symbols.best([-v for v in values])
 
-    def _refusal(self, reason: str) -> ArgumentError:
+    def _make_error(self, reason: str) -> ArgumentError:
         return ArgumentError(f"`model` must be piecewise affine; in {self.place}: {reason}")
 
 
@@ -357,7 +357,7 @@ def _common_ratio(scores: list[Combination], values: list[Combination]) -> Fract
     return ratio if same else None
 
 
-def network_on(model: "TokenTransformer", box: Box) -> ArgmaxNetwork:
+def build_network_on_box(model: "TokenTransformer", box: Box) -> ArgmaxNetwork:
     """Return an argmax network that equals the hard model on a box.
 
     Raises:
@@ -365,16 +365,16 @@ def network_on(model: "TokenTransformer", box: Box) -> ArgmaxNetwork:
             in it is not a sum of float64 numbers.
     """
     symbols, outputs = read_out(model, box)
-    levels = _levels(symbols, outputs)
-    state = _needed(symbols, outputs, levels)
+    levels = _group_by_level(symbols, outputs)
+    state = _find_needed_atoms(symbols, outputs, levels)
     embedding = np.zeros((box.dim, max(len(state), 1)))
     embedding[state, np.arange(len(state))] = 1.0
     layers = []
     for i, groups in enumerate(levels):
-        after = _needed(symbols, outputs, levels[i + 1 :])
-        layers.append(_layer(symbols, state, groups, after))
+        after = _find_needed_atoms(symbols, outputs, levels[i + 1 :])
+        layers.append(_build_layer(symbols, state, groups, after))
         state = after
-    readout = _Forms.of(outputs, state)
+    readout = _FloatForms.from_combinations(outputs, state)
     if not readout.query.is_identity:
         layers.append(affine_layer(readout.query))
     return ArgmaxNetwork(
@@ -388,7 +388,7 @@ _Group = tuple[tuple[Combination, ...], list[int]]
 """Competing scores, and the atoms that depend on the winner."""
 
 
-def _levels(symbols: Symbols, outputs: list[Combination]) -> list[list[_Group]]:
+def _group_by_level(symbols: Symbols, outputs: list[Combination]) -> list[list[_Group]]:
     """Return the decisions that reach an output, by level; atoms with one winner share a group."""
     live: set[int] = set()
     pending = list(outputs)
@@ -405,20 +405,24 @@ def _levels(symbols: Symbols, outputs: list[Combination]) -> list[list[_Group]]:
     return [list(level.items()) for level in levels]
 
 
-def _needed(symbols: Symbols, outputs: list[Combination], levels: list[list[_Group]]) -> list[int]:
+def _find_needed_atoms(
+    symbols: Symbols, outputs: list[Combination], levels: list[list[_Group]]
+) -> list[int]:
     """Return the atoms from before some levels that these levels or the outputs read."""
     own = {atom for groups in levels for _, atoms in groups for atom in atoms}
     readers = [*outputs, *(score for groups in levels for scores, _ in groups for score in scores)]
     return sorted({atom for e in readers for atom, _ in e.terms} - own)
 
 
-def _layer(
+def _build_layer(
     symbols: Symbols, state: list[int], groups: list[_Group], after: list[int]
 ) -> ArgmaxLayer:
     """Return the layer that makes the given decisions and passes on the atoms still needed."""
     carried = [atom for atom in after if atom in set(state)]
     competing = [((Combination(((atom, Fraction(1)),)),), [atom]) for atom in carried] + groups
-    forms = _Forms.of([score for scores, _ in competing for score in scores], state)
+    forms = _FloatForms.from_combinations(
+        [score for scores, _ in competing for score in scores], state
+    )
     starts = np.cumsum([0, *(len(scores) for scores, _ in competing)])
     tables: list[list[FloatArray]] = []
     columns: dict[int, list[tuple[int, int]]] = {}
@@ -429,7 +433,7 @@ def _layer(
             if values is None:
                 columns[atom] = [(g, 0)]
                 continue
-            parts = _parts(values)
+            parts = _split_exactly(values)
             columns[atom] = [(g, 1 + len(tables[g]) + k) for k in range(len(parts))]
             tables[g] += parts
     width = 1 + max(map(len, tables))
@@ -456,7 +460,7 @@ def _layer(
 
 
 @dataclass(frozen=True, eq=False)
-class _Forms:
+class _FloatForms:
     """Combinations as float64 forms of a query, which copies atoms whose coefficient is a sum.
 
     Attributes:
@@ -470,7 +474,7 @@ class _Forms:
     offsets: FloatArray
 
     @classmethod
-    def of(cls, combinations: list[Combination], state: list[int]) -> "_Forms":
+    def from_combinations(cls, combinations: list[Combination], state: list[int]) -> "_FloatForms":
         # The engines need at least one column; None stands for the constant 1.
         names: list[int | None] = [*state] or [None]
         position = {(atom, 0): k for k, atom in enumerate(names)}
@@ -478,10 +482,10 @@ class _Forms:
         offsets = np.zeros(len(combinations))
         entries: list[tuple[int, int, float]] = []
         for i, e in enumerate(combinations):
-            constants = _exact_parts(e.constant)
+            constants = _split_number(e.constant)
             offsets[i] = constants[0] if constants else 0.0
             split: list[tuple[int | None, list[float]]] = [(None, constants)]
-            split += [(atom, _exact_parts(c)) for atom, c in e.terms]
+            split += [(atom, _split_number(c)) for atom, c in e.terms]
             copies = [(atom, k, part) for atom, parts in split for k, part in enumerate(parts)]
             for atom, copy, part in copies:
                 if atom is None and copy == 0:  # This part is the offset.
@@ -503,14 +507,14 @@ class _Forms:
         return cls(AffineMap(weight, bias), slopes, offsets)
 
 
-def _parts(values: Iterable[Fraction]) -> list[FloatArray]:
+def _split_exactly(values: Iterable[Fraction]) -> list[FloatArray]:
     """Return numbers as a sum of arrays of floats."""
-    split = [_exact_parts(value) for value in values]
+    split = [_split_number(value) for value in values]
     n_parts = max(map(len, split))
     return [np.array([p[k] if k < len(p) else 0.0 for p in split]) for k in range(n_parts)]
 
 
-def _exact_parts(value: Fraction) -> list[float]:
+def _split_number(value: Fraction) -> list[float]:
     parts = float_parts(value)
     if parts is None:
         raise ArgumentError(

@@ -22,7 +22,7 @@ from hardmax.models._arithmetic.enclosures import (
     FLOOR,
     Enclosed,
     EnclosedMap,
-    add_enclosed,
+    add_enclosures,
     mark_overflow,
 )
 from hardmax.models.points import PointBatch
@@ -36,28 +36,28 @@ _HARMLESS = 256.0
 """The maximum difference of values, in radii, up to which the choice among them is rounding."""
 
 
-def hard_tokens(model: "TokenTransformer", x: ArrayLike) -> FloatArray:
+def evaluate_hard(model: "TokenTransformer", x: ArrayLike) -> FloatArray:
     """Evaluate the hard model (see `TokenTransformer.__call__`)."""
     batch = PointBatch.read("x", x, model.dim_in)
     output = np.empty((len(batch.rows), model.dim_out))
-    for chunk in _chunks(model, len(batch.rows)):
+    for chunk in _split_into_chunks(model, len(batch.rows)):
         points = batch.rows[chunk]
-        enclosed, is_open = enclosed_tokens(model, points)
+        enclosed, is_open = evaluate_in_enclosures(model, points)
         output[chunk] = enclosed.values
         for i in np.flatnonzero(is_open):
-            output[chunk][i] = _round(exact_tokens(model, points[i]))
+            output[chunk][i] = _round(evaluate_exactly(model, points[i]))
     return batch.unpack(output)
 
 
-def soft_tokens(model: "TokenTransformer", x: ArrayLike, taus: list[float]) -> FloatArray:
+def evaluate_soft(model: "TokenTransformer", x: ArrayLike, taus: list[float]) -> FloatArray:
     """Evaluate the soft model with one temperature above 0 per block."""
     batch = PointBatch.read("x", x, model.dim_in)
     output = np.empty((len(batch.rows), model.dim_out))
     with np.errstate(over="ignore", invalid="ignore", under="ignore"):
-        for chunk in _chunks(model, len(batch.rows)):
+        for chunk in _split_into_chunks(model, len(batch.rows)):
             state = _embed(model, batch.rows[chunk])
             for (block, asking), tau in zip(_iter_blocks(model), taus, strict=True):
-                state = _soft_block(block, model.allowed[asking], state, asking, tau)
+                state = _apply_soft_block(block, model.allowed[asking], state, asking, tau)
             output[chunk] = state[:, _read_index(model)] @ model.readout.weight
             output[chunk] += model.readout.bias
     if not np.isfinite(output).all():
@@ -69,17 +69,19 @@ def soft_tokens(model: "TokenTransformer", x: ArrayLike, taus: list[float]) -> F
     return batch.unpack(output)
 
 
-def token_states(
+def iter_token_states(
     model: "TokenTransformer", points: FloatArray, taus: list[float]
 ) -> Iterator[FloatArray]:
     """Yield the input of each block of the soft model, with all tokens: `(n, n_tokens, width)`."""
     state = _embed(model, points)
     for block, tau in zip(model.blocks, taus, strict=True):
         yield state
-        state = _soft_block(block, model.allowed, state, slice(None), tau)
+        state = _apply_soft_block(block, model.allowed, state, slice(None), tau)
 
 
-def enclosed_tokens(model: "TokenTransformer", points: FloatArray) -> tuple[Enclosed, BoolArray]:
+def evaluate_in_enclosures(
+    model: "TokenTransformer", points: FloatArray
+) -> tuple[Enclosed, BoolArray]:
     """Evaluate the hard model in floats with radii.
 
     Args:
@@ -96,16 +98,16 @@ def enclosed_tokens(model: "TokenTransformer", points: FloatArray) -> tuple[Encl
     state = Enclosed(*(part.reshape(n * n_tokens, width) for part in embedded))
     is_open = np.zeros(n, dtype=bool)
     for block, asking in _iter_blocks(model):
-        own = state if asking == slice(None) else _only(state, n_tokens, asking)
+        own = state if asking == slice(None) else _select_tokens(state, n_tokens, asking)
         if block.heads:
             parts = [
-                _hard_heads(stack, model.allowed[asking], state, own, is_open)
-                for stack in head_stacks(block)
+                _apply_hard_heads(stack, model.allowed[asking], state, own, is_open)
+                for stack in stack_heads(block)
             ]
             total = parts[0]
             for part in parts[1:]:
-                total = add_enclosed(total, part)
-            state = add_enclosed(own, total) if block.attention_residual else total
+                total = add_enclosures(total, part)
+            state = add_enclosures(own, total) if block.attention_residual else total
         else:
             state = own
         if block.ffn is not None:
@@ -113,30 +115,30 @@ def enclosed_tokens(model: "TokenTransformer", points: FloatArray) -> tuple[Encl
             off = q.values < -q.radii
             units = Enclosed(np.maximum(q.values, 0.0), np.where(off, 0.0, q.radii))
             result = EnclosedMap(block.ffn.w_out, np.asarray(block.ffn.b_out))(units)
-            state = add_enclosed(state, result) if block.ffn_residual else result
+            state = add_enclosures(state, result) if block.ffn_residual else result
     last = _read_index(model)
-    row = _only(state, len(state.values) // max(n, 1), slice(last, last + 1))
+    row = _select_tokens(state, len(state.values) // max(n, 1), slice(last, last + 1))
     output = EnclosedMap(model.readout.weight, model.readout.bias)(row)
     is_open |= ~np.isfinite(output.radii).all(axis=1)
     return output, is_open
 
 
-def _hard_heads(
+def _apply_hard_heads(
     stack: "HeadStack", allowed: BoolArray, state: Enclosed, own: Enclosed, is_open: BoolArray
 ) -> Enclosed:
     """Return the contribution of hard heads to each token of `own`; mark open points."""
     n_asking, n_tokens = allowed.shape
 
-    def mapped(source: Enclosed, n: int, weight: FloatArray, bias: FloatArray) -> Enclosed:
+    def project(source: Enclosed, n: int, weight: FloatArray, bias: FloatArray) -> Enclosed:
         rows = EnclosedMap(weight, bias)(source)
         size = weight.shape[1] // stack.n_heads
         shape = -1, n, weight.shape[1]
-        return Enclosed(*(_split(part.reshape(shape), stack.n_heads, size) for part in rows))
+        return Enclosed(*(_split_heads(part.reshape(shape), stack.n_heads, size) for part in rows))
 
     no_key_bias, no_value_bias = (np.zeros(stack.n_heads * n) for n in (stack.d_k, stack.d_v))
-    query = mapped(own, n_asking, stack.query_weight, stack.query_bias)
-    scores = _products(query, mapped(state, n_tokens, stack.key_weight, no_key_bias))
-    value = mapped(state, n_tokens, stack.value_weight, no_value_bias)
+    query = project(own, n_asking, stack.query_weight, stack.query_bias)
+    scores = _multiply_pairs(query, project(state, n_tokens, stack.key_weight, no_key_bias))
+    value = project(state, n_tokens, stack.value_weight, no_value_bias)
     low = np.where(allowed, scores.values - scores.radii, -np.inf)
     high = np.where(allowed, scores.values + scores.radii, -np.inf)
     # An unknown score has an infinite radius: it can win, and gives no lower bound.
@@ -155,13 +157,13 @@ def _hard_heads(
     harmless = (spread <= _HARMLESS * radius).all(axis=-1)
     is_open |= ~(decided | harmless).all(axis=(1, 2))
     # The error of the mean of tied values is their radii plus its own rounding error.
-    roundings = rounding_factor(n_tokens + 2) * (share @ _sizes(value))
+    roundings = rounding_factor(n_tokens + 2) * (share @ _floor_sizes(value))
     radii = np.where(decided[..., None], radius, spread) * RAISE + roundings
     flat = mark_overflow(*(_merge_heads(part) for part in (mean, radii)))
     return EnclosedMap(stack.output_weight, np.zeros(stack.output_weight.shape[1]))(flat)
 
 
-def _only(state: Enclosed, n_tokens: int, asking: slice) -> Enclosed:
+def _select_tokens(state: Enclosed, n_tokens: int, asking: slice) -> Enclosed:
     """Return the rows of some tokens of each point."""
 
     def rows(part: FloatArray) -> FloatArray:
@@ -171,10 +173,10 @@ def _only(state: Enclosed, n_tokens: int, asking: slice) -> Enclosed:
     return Enclosed(rows(state.values), rows(state.radii))
 
 
-def _products(query: Enclosed, key: Enclosed) -> Enclosed:
+def _multiply_pairs(query: Enclosed, key: Enclosed) -> Enclosed:
     r"""Return the scores of all pairs of tokens, by the lemma of `enclosures`."""
     kappa = rounding_factor(query.values.shape[-1] + 2)
-    q_size, k_size = (_sizes(part) for part in (query, key))
+    q_size, k_size = (_floor_sizes(part) for part in (query, key))
     transposed = (0, 1, 3, 2)
     with np.errstate(over="ignore", invalid="ignore", under="ignore"):
         values = query.values @ key.values.transpose(transposed)
@@ -184,39 +186,39 @@ def _products(query: Enclosed, key: Enclosed) -> Enclosed:
     return mark_overflow(values, radii)
 
 
-def _sizes(part: Enclosed) -> FloatArray:
+def _floor_sizes(part: Enclosed) -> FloatArray:
     present = (part.values != 0.0) | (part.radii != 0.0)
     return np.where(present, np.maximum(np.abs(part.values), FLOOR), 0.0)
 
 
-def exact_tokens(model: "TokenTransformer", point: FloatArray) -> list[fmpq]:
+def evaluate_exactly(model: "TokenTransformer", point: FloatArray) -> list[fmpq]:
     """Evaluate the hard model at one point in rational arithmetic; return `dim_out` rationals."""
     n_tokens, width = model.n_tokens, model.width
     weight = model.embedding_weight.reshape(model.dim_in, -1)
-    embedded = _rational(point[None]) * _rational(weight)
-    state = fmpq_mat(n_tokens, width, embedded.entries()) + _rational(model.embedding_bias)
+    embedded = _to_rational(point[None]) * _to_rational(weight)
+    state = fmpq_mat(n_tokens, width, embedded.entries()) + _to_rational(model.embedding_bias)
     for block in model.blocks:
         if block.heads:
             total = fmpq_mat(n_tokens, width)
             for head in block.heads:
-                total += _exact_head(head, model.allowed, state)
+                total += _apply_exact_head(head, model.allowed, state)
             state = state + total if block.attention_residual else total
         if block.ffn is not None:
             bias_in, bias_out = np.asarray(block.ffn.b_in), np.asarray(block.ffn.b_out)
-            q = state * _rational(block.ffn.w_in) + _repeat_row(bias_in, n_tokens)
+            q = state * _to_rational(block.ffn.w_in) + _repeat_row(bias_in, n_tokens)
             on = fmpq_mat(n_tokens, block.ffn.d_ff, [max(entry, fmpq(0)) for entry in q.entries()])
-            result = on * _rational(block.ffn.w_out) + _repeat_row(bias_out, n_tokens)
+            result = on * _to_rational(block.ffn.w_out) + _repeat_row(bias_out, n_tokens)
             state = state + result if block.ffn_residual else result
     row = state.entries()[model.readout_token * width : (model.readout_token + 1) * width]
-    output = fmpq_mat(1, width, row) * _rational(model.readout.weight)
-    entries: list[fmpq] = (output + _rational(model.readout.bias[None])).entries()
+    output = fmpq_mat(1, width, row) * _to_rational(model.readout.weight)
+    entries: list[fmpq] = (output + _to_rational(model.readout.bias[None])).entries()
     return entries
 
 
-def _exact_head(head: "TokenHead", allowed: BoolArray, state: fmpq_mat) -> fmpq_mat:
+def _apply_exact_head(head: "TokenHead", allowed: BoolArray, state: fmpq_mat) -> fmpq_mat:
     n_tokens = len(allowed)
-    query = state * _rational(head.query_weight) + _repeat_row(head.bias, n_tokens)
-    scores = (query * (state * _rational(head.key_weight)).transpose()).entries()
+    query = state * _to_rational(head.query_weight) + _repeat_row(head.bias, n_tokens)
+    scores = (query * (state * _to_rational(head.key_weight)).transpose()).entries()
     weights = [fmpq(0)] * n_tokens**2
     for t in range(n_tokens):
         keys = np.flatnonzero(allowed[t]).tolist()
@@ -225,17 +227,17 @@ def _exact_head(head: "TokenHead", allowed: BoolArray, state: fmpq_mat) -> fmpq_
         for s in winners:
             weights[t * n_tokens + s] = fmpq(1, len(winners))
     mixed = fmpq_mat(n_tokens, n_tokens, weights) * state
-    return mixed * (_rational(head.value_weight) * _rational(head.output_weight))
+    return mixed * (_to_rational(head.value_weight) * _to_rational(head.output_weight))
 
 
-def _rational(array: FloatArray) -> fmpq_mat:
+def _to_rational(array: FloatArray) -> fmpq_mat:
     matrix, exponent = integer_matrix(np.array(array))
     scale = fmpq(1 << max(exponent, 0), 1 << max(-exponent, 0))
     return fmpq_mat(matrix) * scale
 
 
 def _repeat_row(row: FloatArray, n_rows: int) -> fmpq_mat:
-    return _rational(np.tile(row, (n_rows, 1)))
+    return _to_rational(np.tile(row, (n_rows, 1)))
 
 
 def _round(entries: list[fmpq]) -> FloatArray:
@@ -260,7 +262,7 @@ class HeadStack(NamedTuple):
 _stacks: "WeakKeyDictionary[TokenBlock, list[HeadStack]]" = WeakKeyDictionary()
 
 
-def head_stacks(block: "TokenBlock") -> list[HeadStack]:
+def stack_heads(block: "TokenBlock") -> list[HeadStack]:
     """Return the heads of a block in stacks of equal sizes."""
     if block not in _stacks:
         by_size: dict[tuple[int, int], list[TokenHead]] = defaultdict(list)
@@ -282,12 +284,14 @@ def head_stacks(block: "TokenBlock") -> list[HeadStack]:
     return _stacks[block]
 
 
-def _soft_block(
+def _apply_soft_block(
     block: "TokenBlock", allowed: BoolArray, state: FloatArray, asking: slice, tau: float
 ) -> FloatArray:
     own = state[:, asking]
     if block.heads:
-        total = sum(_soft_heads(stack, allowed, state, own, tau) for stack in head_stacks(block))
+        total = sum(
+            _apply_soft_heads(stack, allowed, state, own, tau) for stack in stack_heads(block)
+        )
         own = own + total if block.attention_residual else np.asarray(total)
     if block.ffn is not None:
         units = np.maximum(own @ block.ffn.w_in + np.asarray(block.ffn.b_in), 0.0)
@@ -296,12 +300,12 @@ def _soft_block(
     return own
 
 
-def _soft_heads(
+def _apply_soft_heads(
     stack: HeadStack, allowed: BoolArray, state: FloatArray, own: FloatArray, tau: float
 ) -> FloatArray:
-    query = _split(own @ stack.query_weight + stack.query_bias, stack.n_heads, stack.d_k)
-    key = _split(state @ stack.key_weight, stack.n_heads, stack.d_k)
-    value = _split(state @ stack.value_weight, stack.n_heads, stack.d_v)
+    query = _split_heads(own @ stack.query_weight + stack.query_bias, stack.n_heads, stack.d_k)
+    key = _split_heads(state @ stack.key_weight, stack.n_heads, stack.d_k)
+    value = _split_heads(state @ stack.value_weight, stack.n_heads, stack.d_v)
     logits = query @ key.transpose(0, 1, 3, 2) / (tau * np.sqrt(stack.d_k))
     logits = np.where(allowed, logits, -np.inf)
     weights = np.exp(logits - logits.max(axis=3, keepdims=True))
@@ -322,7 +326,7 @@ def _read_index(model: "TokenTransformer") -> int:
     return 0 if model.blocks else model.readout_token
 
 
-def _split(rows: FloatArray, n_heads: int, size: int) -> FloatArray:
+def _split_heads(rows: FloatArray, n_heads: int, size: int) -> FloatArray:
     """Reshape `(n, n_tokens, n_heads * size)` to `(n, n_heads, n_tokens, size)`."""
     return rows.reshape(*rows.shape[:2], n_heads, size).transpose(0, 2, 1, 3)
 
@@ -338,7 +342,7 @@ def _embed(model: "TokenTransformer", points: FloatArray) -> FloatArray:
     return np.asarray(state.reshape(-1, model.n_tokens, model.width) + model.embedding_bias)
 
 
-def _chunks(model: "TokenTransformer", n_points: int) -> list[slice]:
+def _split_into_chunks(model: "TokenTransformer", n_points: int) -> list[slice]:
     widest = model.width
     for block in model.blocks:
         widest = max(widest, len(block.heads) * model.n_tokens)

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False)
-class Known:
+class KnownEntries:
     """The entries of an array that do not depend on the input.
 
     Attributes:
@@ -51,11 +51,11 @@ class Known:
     constants: WideArray
 
     @classmethod
-    def exactly(cls, array: FloatArray) -> "Known":
+    def exactly(cls, array: FloatArray) -> "KnownEntries":
         """Convert floats to constants."""
         return cls(np.zeros(array.shape, dtype=bool), rationals(array))
 
-    def times(self, weight: FloatArray, bias: FloatArray | None = None) -> "Known":
+    def times(self, weight: FloatArray, bias: FloatArray | None = None) -> "KnownEntries":
         """Apply an affine map to each row."""
         varies = (self.varies.astype(float) @ (weight != 0.0)) > 0.0
         constants = np.full(varies.shape, Fraction(0), dtype=object)
@@ -67,32 +67,32 @@ class Known:
             start = Fraction(0) if bias is None else Fraction(float(bias[k]))
             terms = (w * self.constants[t, j] for j, w in entries[k] if self.constants[t, j])
             constants[t, k] = sum(terms, start)
-        return Known(varies, constants)
+        return KnownEntries(varies, constants)
 
-    def __add__(self, other: "Known") -> "Known":
+    def __add__(self, other: "KnownEntries") -> "KnownEntries":
         varies = self.varies | other.varies
         total = self.constants + other.constants
         total[varies] = Fraction(0)
-        return Known(varies, total)
+        return KnownEntries(varies, total)
 
 
-def embed_tokens(model: "TokenTransformer") -> Known:
+def embed_tokens(model: "TokenTransformer") -> KnownEntries:
     """Return the known entries of the tokens before the first block, shape `(n_tokens, width)`."""
     varies = np.asarray(model.embedding_weight.any(axis=0))
     constants = rationals(model.embedding_bias)
     constants[varies] = Fraction(0)
-    return Known(varies, constants)
+    return KnownEntries(varies, constants)
 
 
-def apply_feed_forward(ffn: "FeedForward", state: Known) -> Known:
+def apply_feed_forward(ffn: "FeedForward", state: KnownEntries) -> KnownEntries:
     """Return the known entries of the feed-forward output."""
     before = state.times(ffn.w_in, ffn.b_in)
     rectified = before.constants.copy()
     rectified[before.constants < 0] = Fraction(0)
-    return Known(before.varies, rectified).times(ffn.w_out, ffn.b_out)
+    return KnownEntries(before.varies, rectified).times(ffn.w_out, ffn.b_out)
 
 
-def attend(head: "TokenHead", allowed: BoolArray, state: Known) -> Known:
+def attend(head: "TokenHead", allowed: BoolArray, state: KnownEntries) -> KnownEntries:
     """Return the known entries of a hard head's output, shape `(n_tokens, width)`."""
     n_tokens = len(allowed)
     query = state.times(head.query_weight, head.bias)
@@ -101,7 +101,7 @@ def attend(head: "TokenHead", allowed: BoolArray, state: Known) -> Known:
     constants = np.full(varies.shape, Fraction(0), dtype=object)
     for t in range(n_tokens):
         keys = np.flatnonzero(allowed[t])
-        winners = known_winners(query, key, t, keys)
+        winners = find_known_winners(query, key, t, keys)
         for e in range(head.d_v):
             among = keys if winners is None else winners
             column = value.constants[among, e]
@@ -111,20 +111,22 @@ def attend(head: "TokenHead", allowed: BoolArray, state: Known) -> Known:
                 varies[t, e] = True
             else:
                 constants[t, e] = sum(column, Fraction(0)) / len(among)
-    return Known(varies, constants).times(head.output_weight)
+    return KnownEntries(varies, constants).times(head.output_weight)
 
 
-def known_winners(query: Known, key: Known, token: int, keys: IntArray) -> IntArray | None:
+def find_known_winners(
+    query: KnownEntries, key: KnownEntries, token: int, keys: IntArray
+) -> IntArray | None:
     """Return the keys that win for a token at every input, or None if they depend on the input."""
     for s in keys.tolist():
-        if any(term_varies(query, key, token, s, i) for i in range(query.varies.shape[1])):
+        if any(is_term_varying(query, key, token, s, i) for i in range(query.varies.shape[1])):
             return None
     scores = [sum(query.constants[token] * key.constants[s], Fraction(0)) for s in keys.tolist()]
     best = max(scores)
     return keys[[score == best for score in scores]]
 
 
-def term_varies(query: Known, key: Known, token: int, other: int, i: int) -> bool:
+def is_term_varying(query: KnownEntries, key: KnownEntries, token: int, other: int, i: int) -> bool:
     """Whether component `i` of the score of a pair of tokens depends on the input."""
     if query.varies[token, i]:
         return bool(key.varies[other, i] or key.constants[other, i] != 0)
@@ -147,19 +149,19 @@ def reduce_tokens(model: "TokenTransformer") -> ArgmaxNetwork:
             head.
         SizeLimitError: If a layer would need more memory than an engine can use.
     """
-    states = _known_states(model)
+    states = _track_states(model)
     live = np.zeros((model.n_tokens, model.width), dtype=bool)
     live[model.readout_token] = model.readout.weight.any(axis=1)
     layers: list[ArgmaxLayer] = []
     for b in reversed(range(len(model.blocks))):
         block = model.blocks[b]
         if block.ffn is not None:
-            layer, live = _ffn_layer(block.ffn, live, residual=block.ffn_residual)
+            layer, live = _build_ffn_layer(block.ffn, live, residual=block.ffn_residual)
             layers.append(layer)
         if block.heads:
-            groups, live = _block_groups(model, b, states[b], live)
+            groups, live = _collect_groups(model, b, states[b], live)
             if groups or not block.attention_residual:
-                layers.append(_attention_layer(model, block, groups))
+                layers.append(_build_attention_layer(model, block, groups))
     size = model.n_tokens * model.width
     weight = np.zeros((size, model.dim_out))
     start = model.readout_token * model.width
@@ -171,7 +173,7 @@ def reduce_tokens(model: "TokenTransformer") -> ArgmaxNetwork:
     return ArgmaxNetwork(tuple(layers[::-1]), embedding, AffineMap(weight, model.readout.bias))
 
 
-def _known_states(model: "TokenTransformer") -> list[Known]:
+def _track_states(model: "TokenTransformer") -> list[KnownEntries]:
     """Return the known entries of the state before each block."""
     state = embed_tokens(model)
     states = []
@@ -189,7 +191,7 @@ def _known_states(model: "TokenTransformer") -> list[Known]:
     return states
 
 
-def _ffn_layer(
+def _build_ffn_layer(
     ffn: "FeedForward", live: BoolArray, *, residual: bool
 ) -> tuple[ArgmaxLayer, BoolArray]:
     """Return the units that reach the live coordinates after them, and the live ones before."""
@@ -239,8 +241,8 @@ class _Group:
         return (*forms, *(row.tobytes() for row in self.rows))
 
 
-def _block_groups(
-    model: "TokenTransformer", b: int, state: Known, live: BoolArray
+def _collect_groups(
+    model: "TokenTransformer", b: int, state: KnownEntries, live: BoolArray
 ) -> tuple[list[_Group], BoolArray]:
     """Return the decisions of a block's heads that reach live coordinates, and what they read."""
     block = model.blocks[b]
@@ -251,7 +253,7 @@ def _block_groups(
         for t in np.flatnonzero(live.any(axis=1)).tolist():
             components = np.flatnonzero((head.output_weight[:, live[t]] != 0.0).any(axis=1))
             keys = np.flatnonzero(model.allowed[t])
-            groups += list(reader.groups(t, keys, components.tolist(), before))
+            groups += list(reader.iter_groups(t, keys, components.tolist(), before))
     shared: dict[tuple[object, ...], _Group] = {}
     for group in groups:
         first = shared.setdefault(group.decision, group)
@@ -263,29 +265,29 @@ def _block_groups(
 class _HeadReader:
     """The known entries of one head, and the groups that it forms for a token."""
 
-    def __init__(self, head: "TokenHead", h: int, b: int, state: Known) -> None:
+    def __init__(self, head: "TokenHead", h: int, b: int, state: KnownEntries) -> None:
         self.head, self.h, self.b = head, h, b
         self.query = state.times(head.query_weight, head.bias)
         self.key = state.times(head.key_weight)
         self.value = state.times(head.value_weight)
 
-    def groups(
+    def iter_groups(
         self, t: int, keys: IntArray, components: list[int], before: BoolArray
     ) -> Iterator[_Group]:
         """Yield the groups of a token, and mark the coordinates they read in `before`."""
-        winners = known_winners(self.query, self.key, t, keys)
+        winners = find_known_winners(self.query, self.key, t, keys)
         among = keys if winners is None else winners
         fixed = [e for e in components if self._is_fixed(among, e, winners is not None)]
         moving = [e for e in components if e not in fixed]
         if fixed:
             means = [sum(self.value.constants[among, e], Fraction(0)) / len(among) for e in fixed]
-            yield self._constants(t, [_Form()], [means], fixed)
+            yield self._build_constant_group(t, [_Form()], [means], fixed)
         if not moving:
             return
         before[among] |= (self.head.value_weight[:, moving] != 0.0).any(axis=1)
         if winners is not None:
             for e in moving:
-                yield self._pass_mean(t, winners, e)
+                yield self._build_mean_group(t, winners, e)
             return
         before[t] |= (self.head.query_weight != 0.0).any(axis=1)
         before[keys] |= (self.head.key_weight != 0.0).any(axis=1)
@@ -293,32 +295,32 @@ class _HeadReader:
         passed = [e for e in moving if e not in constant]
         table = [[self.value.constants[s, e] for e in constant] for s in keys]
         if not passed:
-            forms = [_Form(self._scores(t, int(s))) for s in keys]
-            yield self._constants(t, forms, table, constant)
+            forms = [_Form(self._score_coefficients(t, int(s))) for s in keys]
+            yield self._build_constant_group(t, forms, table, constant)
             return
-        sign, row = self._multiple(t, passed)
+        sign, row = self._factor_values(t, passed)
         columns: list[Column] = [("v", self.h, int(s), passed[0], 0) for s in keys]
         forms = [_Form({column: sign}, sign) for column in columns]
-        group = self._constants(t, forms, table, constant)
-        yield _Group([t], [_pad(form) for form in group.forms], [row, *group.rows])
+        group = self._build_constant_group(t, forms, table, constant)
+        yield _Group([t], [_reserve_score_entry(form) for form in group.forms], [row, *group.rows])
 
     def _is_fixed(self, among: IntArray, e: int, decided: bool) -> bool:
         column = self.value.constants[among, e]
         same = decided or all(entry == column[0] for entry in column)
         return same and not self.value.varies[among, e].any()
 
-    def _pass_mean(self, t: int, winners: IntArray, e: int) -> _Group:
+    def _build_mean_group(self, t: int, winners: IntArray, e: int) -> _Group:
         """Return a group that passes on one component of the mean over fixed winners."""
         share = Fraction(1, len(winners))
         if float_parts(share) is None:
-            raise self._refusal(
+            raise self._make_error(
                 f"token {t} takes the mean over {len(winners)} tokens, but the reduction can only "
                 "divide by powers of two."
             )
         slopes: dict[Column, float] = {("v", self.h, int(s), e, 0): float(share) for s in winners}
         return _Group([t], [_Form(slopes, 1.0, [0.0])], [self.head.output_weight[e]])
 
-    def _scores(self, t: int, s: int) -> dict[Column, float]:
+    def _score_coefficients(self, t: int, s: int) -> dict[Column, float]:
         """Return the score of a pair as coefficients of queries and keys."""
         slopes: dict[Column, float] = {}
         for i in range(self.head.d_k):
@@ -327,19 +329,19 @@ class _HeadReader:
             elif not self.query.varies[t, i]:
                 kind, token, factor = "k", s, self.query.constants[t, i]
             else:
-                raise self._refusal(
+                raise self._make_error(
                     f"the score of token {s} for token {t} is a product of a query and a key that "
                     "both depend on the input, which is not affine."
                 )
-            for copy, part in enumerate(self._parts(factor)):
+            for copy, part in enumerate(self._split_number(factor)):
                 slopes[kind, self.h, token, i, copy] = part
         return slopes
 
-    def _constants(
+    def _build_constant_group(
         self, t: int, forms: list[_Form], table: list[list[Fraction]], components: list[int]
     ) -> _Group:
         """Return a group whose forms contribute the constants of a table, split into floats."""
-        split = [[self._parts(entry) for entry in line] for line in table]
+        split = [[self._split_number(entry) for entry in line] for line in table]
         values: list[list[float]] = [[] for _ in forms]
         rows = []
         for position, e in enumerate(components):
@@ -354,14 +356,14 @@ class _HeadReader:
         ]
         return _Group([t], filled, rows)
 
-    def _multiple(self, t: int, components: list[int]) -> tuple[float, FloatArray]:
+    def _factor_values(self, t: int, components: list[int]) -> tuple[float, FloatArray]:
         """Write the values as multiples of the first, which is a multiple of the score.
 
         Returns the sign of that multiple, and the vector that a unit of the first value adds.
         """
         used = [i for i in range(self.head.d_k) if self.head.key_weight[:, i].any()]
         if self.query.varies[t, used].any():
-            raise self._refusal(
+            raise self._make_error(
                 f"token {t} has a query and values that both depend on the input, so the winner's "
                 "value is not a multiple of its score."
             )
@@ -370,9 +372,9 @@ class _HeadReader:
             factor = self.query.constants[t, i]
             for j in np.flatnonzero(self.head.key_weight[:, i]).tolist():
                 total[j] += factor * Fraction(float(self.head.key_weight[j, i]))
-        ratios = [_ratio(self.head.value_weight[:, e].tolist(), total) for e in components]
+        ratios = [_common_ratio(self.head.value_weight[:, e].tolist(), total) for e in components]
         if any(ratio is None for ratio in ratios) or not ratios[0]:
-            raise self._refusal(
+            raise self._make_error(
                 f"the winner's value for token {t} is neither constant nor a multiple of its score."
             )
         first = ratios[0]
@@ -382,18 +384,18 @@ class _HeadReader:
             for j in np.flatnonzero(self.head.output_weight[e]).tolist():
                 exact[j] += ratio / first * Fraction(float(self.head.output_weight[e, j]))
         if any(Fraction(float(entry)) != entry for entry in exact):
-            raise self._refusal(
+            raise self._make_error(
                 "a multiple of the score that it contributes is not a float64 number."
             )
         return (1.0 if first > 0 else -1.0), np.array([float(entry) for entry in exact])
 
-    def _parts(self, value: Fraction) -> list[float]:
+    def _split_number(self, value: Fraction) -> list[float]:
         parts = float_parts(value)
         if parts is None:
-            raise self._refusal(f"its constant {value} is not a sum of float64 numbers.")
+            raise self._make_error(f"its constant {value} is not a sum of float64 numbers.")
         return parts
 
-    def _refusal(self, reason: str) -> ArgumentError:
+    def _make_error(self, reason: str) -> ArgumentError:
         return ArgumentError(
             f"`network` must be piecewise affine; in block {self.b}, head {self.h}: {reason}"
         )
@@ -407,12 +409,12 @@ def _refuse_size(n_entries: int, what: str) -> None:
         )
 
 
-def _pad(form: _Form) -> _Form:
+def _reserve_score_entry(form: _Form) -> _Form:
     """Reserve the first entry of the block for the score that the form contributes."""
     return _Form(form.slopes, form.gain, [0.0, *form.values])
 
 
-def _ratio(numerators: list[float], denominators: list[Fraction]) -> Fraction | None:
+def _common_ratio(numerators: list[float], denominators: list[Fraction]) -> Fraction | None:
     """Return the factor that takes one vector to another, or None if there is none."""
     pivot = next((j for j, entry in enumerate(denominators) if entry), None)
     if pivot is None:
@@ -422,7 +424,7 @@ def _ratio(numerators: list[float], denominators: list[Fraction]) -> Fraction | 
     return ratio if exact else None
 
 
-def _attention_layer(
+def _build_attention_layer(
     model: "TokenTransformer", block: "TokenBlock", groups: list[_Group]
 ) -> ArgmaxLayer:
     """Concatenate groups into a layer; without groups, the layer discards the state."""

@@ -22,7 +22,7 @@ from hardmax.geometry.domains import Box
 from hardmax.models.argmax import AffineMap, ArgmaxNetwork
 from hardmax.models.argmax_models import ArgmaxModel
 from hardmax.models.evaluation import read_temperatures
-from hardmax.models.networks import read_affine, sequence
+from hardmax.models.networks import read_affine, read_sequence
 from hardmax.models.transformers import FeedForward, describe_block, read_block
 from hardmax.typing import ArrayLike, BoolArray, FloatArray
 
@@ -196,7 +196,7 @@ class TokenTransformer(ArgmaxModel):
         bias = sizes.floats("embedding_bias", self.embedding_bias, ("n_tokens", "width"))
         object.__setattr__(self, "embedding_weight", read_only_copy(weight))
         object.__setattr__(self, "embedding_bias", read_only_copy(bias))
-        blocks = sequence("blocks", self.blocks, nonempty=False)
+        blocks = read_sequence("blocks", self.blocks, nonempty=False)
         for i, block in enumerate(blocks):
             if not isinstance(block, TokenBlock):
                 raise DtypeError(f"`blocks[{i}]` must be a TokenBlock; got {type(block).__name__}.")
@@ -282,9 +282,9 @@ class TokenTransformer(ArgmaxModel):
         Args:
             x: A point `(dim_in,)` or a batch `(n_points, dim_in)`.
         """
-        from hardmax.models.tokens.passes import hard_tokens
+        from hardmax.models.tokens.passes import evaluate_hard
 
-        return hard_tokens(self, x)
+        return evaluate_hard(self, x)
 
     def soft(self, x: ArrayLike, tau: float | Sequence[float] = 1.0) -> FloatArray:
         r"""Evaluate the soft model, with scores divided by $\tau\sqrt{d_k}$, in float64.
@@ -297,7 +297,7 @@ class TokenTransformer(ArgmaxModel):
         Raises:
             NonFiniteError: If a number exceeds the range of float64.
         """
-        from hardmax.models.tokens.passes import soft_tokens
+        from hardmax.models.tokens.passes import evaluate_soft
 
         taus = read_temperatures(tau, len(self.blocks), "block")
         if not any(taus):
@@ -306,7 +306,7 @@ class TokenTransformer(ArgmaxModel):
             raise ArgumentError(
                 "`tau` must be above 0 for every block, or 0 for every block; got both."
             )
-        return soft_tokens(self, x, taus)
+        return evaluate_soft(self, x, taus)
 
     def network_on(self, box: Box | str) -> ArgmaxNetwork:
         r"""Return an argmax network that equals the hard model on a box.
@@ -329,14 +329,14 @@ class TokenTransformer(ArgmaxModel):
             >>> absolute.network_on(Box([1.0], [2.0])).n_groups
             0
         """
-        from hardmax.models.tokens.networks import network_on
+        from hardmax.models.tokens.networks import build_network_on_box
 
         where = read_box(box)
         if where.dim != self.dim_in:
             raise ShapeMismatchError(
                 f"`box` must have the model's {self.dim_in} input dimensions; got {where.dim}."
             )
-        return network_on(self, where)
+        return build_network_on_box(self, where)
 
     def _build_network(self) -> ArgmaxNetwork:
         from hardmax.models.tokens.reduction import reduce_tokens
@@ -346,7 +346,7 @@ class TokenTransformer(ArgmaxModel):
 
 def _read_readout(value: Any, width: int) -> AffineMap:
     if not isinstance(value, AffineMap):
-        pair = sequence("readout", value)
+        pair = read_sequence("readout", value)
         if len(pair) != 2:
             raise ArgumentError(
                 f"`readout` must be a pair (W, b) or an AffineMap; got {len(pair)} entries."

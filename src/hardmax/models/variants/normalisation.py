@@ -76,7 +76,7 @@ class Normalisation:
     def size(self, x: FloatArray) -> FloatArray:
         r"""Compute $\rho(x)$, rounded: shape `(...)`."""
         batch = PointBatch.read("x", x, self.dim)
-        return batch.unpack(self._centred_and_size(batch.rows)[1])
+        return batch.unpack(self._centre_and_measure(batch.rows)[1])
 
     def __call__(self, x: FloatArray) -> FloatArray:
         """Normalise every point, rounded: shape `(..., dim)`.
@@ -85,7 +85,7 @@ class Normalisation:
             ArgumentError: If `epsilon` is 0 and a (centred) point is 0.
         """
         batch = PointBatch.read("x", x, self.dim)
-        centred, size = self._centred_and_size(batch.rows)
+        centred, size = self._centre_and_measure(batch.rows)
         self.refuse_undefined(size == 0.0)
         shift = 0.0 if self.shift is None else self.shift
         return batch.unpack(np.asarray(self.gain * (centred / size[:, None]) + shift))
@@ -98,7 +98,7 @@ class Normalisation:
                 + ("0." if self.kind == "rms" else "constant.")
             )
 
-    def _centred_and_size(self, rows: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def _centre_and_measure(self, rows: FloatArray) -> tuple[FloatArray, FloatArray]:
         centred = rows - rows.mean(axis=1, keepdims=True) if self.kind == "layer" else rows
         # Divide by the largest entry, so that no square leaves the range of floats.
         largest = np.abs(centred).max(axis=1)
@@ -165,7 +165,7 @@ class NormalisedWall:
     def quadric(self) -> Quadric:
         r"""The quadric $\langle c, x\rangle^2 = b^2\rho(x)^2$: the wall and its mirror image."""
         dim, squared = len(self.normal), self.height**2
-        metric = _metric(self.normalisation) * (squared / dim)
+        metric = _metric_matrix(self.normalisation) * (squared / dim)
         matrix = np.multiply.outer(self.normal, self.normal) - metric
         constant = -squared * Fraction(self.normalisation.epsilon)
         return Quadric(matrix, rationals(np.zeros(dim)), constant)
@@ -210,7 +210,7 @@ class NormalisedRouting:
     @cached_property
     def slopes(self) -> WideArray:
         r"""The exact $\ell_j$ of the unmasked keys, shape `(n_unmasked, dim)`."""
-        gained = self._forms[:, :-1] * rationals(self.normalisation.gain)
+        gained = self._exact_forms[:, :-1] * rationals(self.normalisation.gain)
         if self.normalisation.kind == "layer":
             gained = gained - gained.sum(axis=1, keepdims=True) / Fraction(self.head.dim)
         return np.asarray(gained)
@@ -219,9 +219,10 @@ class NormalisedRouting:
     def heights(self) -> WideArray:
         r"""The exact $o_j$ of the unmasked keys, shape `(n_unmasked,)`."""
         if self.normalisation.shift is None:
-            return np.asarray(self._forms[:, -1])
+            return np.asarray(self._exact_forms[:, -1])
         return np.asarray(
-            self._forms[:, :-1] @ rationals(self.normalisation.shift) + self._forms[:, -1]
+            self._exact_forms[:, :-1] @ rationals(self.normalisation.shift)
+            + self._exact_forms[:, -1]
         )
 
     @cached_property
@@ -292,7 +293,7 @@ class NormalisedRouting:
 
     def wall(self, first: int, second: int) -> NormalisedWall:
         """Return the wall between two unmasked keys; its sign is +1 where `first` wins."""
-        i, j = (self._row(name, key) for name, key in (("first", first), ("second", second)))
+        i, j = (self._row_index(name, key) for name, key in (("first", first), ("second", second)))
         height = self.heights[i] - self.heights[j]
         return NormalisedWall(self.slopes[i] - self.slopes[j], height, self.normalisation)
 
@@ -323,11 +324,11 @@ class NormalisedRouting:
         return batch.unpack(self.tied(batch.rows).argmax(axis=1))
 
     @cached_property
-    def _forms(self) -> WideArray:
+    def _exact_forms(self) -> WideArray:
         forms = self.head.score_map.forms
         return np.asarray(forms.integers * Fraction(2) ** forms.exponent)
 
-    def _row(self, name: str, key: int) -> int:
+    def _row_index(self, name: str, key: int) -> int:
         key = integer(name, key, at_least=0, at_most=self.head.n_keys - 1)
         rows = np.flatnonzero(self.head.unmasked == key)
         if not len(rows):
@@ -352,13 +353,13 @@ def sign_with_root(rational: Fraction, factor: Fraction, square: Fraction) -> in
 
 def exact_squared_sizes(normalisation: Normalisation, rows: FloatArray) -> list[Fraction]:
     r"""Return the exact $\rho(x)^2$ for each row."""
-    metric, epsilon = _metric(normalisation), Fraction(normalisation.epsilon)
+    metric, epsilon = _metric_matrix(normalisation), Fraction(normalisation.epsilon)
     return [
         Fraction(point @ metric @ point) / normalisation.dim + epsilon for point in rationals(rows)
     ]
 
 
-def _metric(normalisation: Normalisation) -> WideArray:
+def _metric_matrix(normalisation: Normalisation) -> WideArray:
     """Return the matrix $G$."""
     identity = rationals(np.eye(normalisation.dim))
     if normalisation.kind == "rms":

@@ -97,7 +97,7 @@ class OwnKeyRouting:
         row = np.flatnonzero(self.head.unmasked == key)
         if not len(row):
             raise ArgumentError(f"`key` must be an unmasked key; key {key} is masked.")
-        form = self._forms[int(row[0])]
+        form = self._exact_forms[int(row[0])]
         own = self.own_form
         return Quadric(own.matrix, own.linear - form[:-1], own.constant - form[-1])
 
@@ -107,8 +107,8 @@ class OwnKeyRouting:
         own = self.own_form
         marks = np.zeros((len(batch.rows), self.head.n_keys + 1), dtype=bool)
         for i, point in enumerate(rationals(batch.rows)):
-            scores = np.empty(len(self._forms) + 1, dtype=object)
-            scores[:-1] = self._forms[:, :-1] @ point + self._forms[:, -1]
+            scores = np.empty(len(self._exact_forms) + 1, dtype=object)
+            scores[:-1] = self._exact_forms[:, :-1] @ point + self._exact_forms[:, -1]
             scores[-1] = point @ (own.matrix @ point + own.linear) + own.constant
             marks[i, np.append(self.head.unmasked, self.head.n_keys)] = scores == scores.max()
         return batch.unpack(marks)
@@ -119,7 +119,7 @@ class OwnKeyRouting:
         return batch.unpack(self.tied(batch.rows).argmax(axis=1))
 
     @cached_property
-    def _forms(self) -> WideArray:
+    def _exact_forms(self) -> WideArray:
         """The rows (a_j, c_j) of the unmasked keys as rationals."""
         forms = self.head.score_map.forms
         return np.asarray(forms.integers * Fraction(2) ** forms.exponent)

@@ -60,7 +60,10 @@ class Quadric:
     _repr_html_ = html_card
 
     def __post_init__(self) -> None:
-        matrix, linear = _fractions("matrix", self.matrix), _fractions("linear", self.linear)
+        matrix, linear = (
+            _read_fractions("matrix", self.matrix),
+            _read_fractions("linear", self.linear),
+        )
         square = matrix.ndim == 2 and matrix.shape[0] == matrix.shape[1]
         if not square or linear.shape != matrix.shape[:1] or not len(matrix):
             raise ShapeMismatchError(
@@ -73,7 +76,7 @@ class Quadric:
         linear.setflags(write=False)
         object.__setattr__(self, "matrix", matrix)
         object.__setattr__(self, "linear", linear)
-        object.__setattr__(self, "constant", _fractions("constant", self.constant).item())
+        object.__setattr__(self, "constant", _read_fractions("constant", self.constant).item())
 
     @property
     def dim(self) -> int:
@@ -104,7 +107,7 @@ class Quadric:
             >>> circle.conic, circle.level
             ('circle', Fraction(3, 4))
         """
-        at, along = _fractions("origin", origin), _fractions("directions", directions)
+        at, along = _read_fractions("origin", origin), _read_fractions("directions", directions)
         if at.shape != (self.dim,) or along.ndim != 2 or along.shape[1] != self.dim:
             raise ShapeMismatchError(
                 f"`origin` must have shape ({self.dim},) and `directions` (n, {self.dim}); got "
@@ -188,7 +191,7 @@ def inertia(matrix: WideArray) -> Inertia:
         >>> inertia(np.array([[0, 1], [1, 0]], dtype=object))
         Inertia(positive=1, negative=1, zero=0)
     """
-    rest = _fractions("matrix", matrix)
+    rest = _read_fractions("matrix", matrix)
     positive = negative = 0
     while len(rest):
         diagonal = np.flatnonzero(rest.diagonal() != 0)
@@ -212,7 +215,7 @@ def inertia(matrix: WideArray) -> Inertia:
 def solve_rational(matrix: WideArray, right: WideArray) -> WideArray | None:
     """Solve a square rational system exactly, or return None if it is singular."""
     n = len(matrix)
-    rows = np.column_stack([_fractions("matrix", matrix), _fractions("right", right)])
+    rows = np.column_stack([_read_fractions("matrix", matrix), _read_fractions("right", right)])
     for column in range(n):
         pivots = np.flatnonzero(rows[column:, column] != 0)
         if not len(pivots):
@@ -226,7 +229,7 @@ def solve_rational(matrix: WideArray, right: WideArray) -> WideArray | None:
     return np.asarray(rows[:, n])
 
 
-def _fractions(name: str, value: Any) -> WideArray:
+def _read_fractions(name: str, value: Any) -> WideArray:
     """Read finite floats or rationals as fractions, in a new array."""
     try:
         return np.array(np.frompyfunc(Fraction, 1, 1)(value), dtype=object)

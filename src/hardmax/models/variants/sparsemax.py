@@ -54,24 +54,24 @@ class SparsemaxHead:
 
         At `tau = 0` these are all tied winners.
         """
-        batch, tau = self._read(x, tau)
+        batch, tau = self._read_arguments(x, tau)
         marks = np.zeros((len(batch.rows), self.head.n_keys), dtype=bool)
-        marks[:, self.head.unmasked] = self._support(batch.rows, tau)[0]
+        marks[:, self.head.unmasked] = self._find_support(batch.rows, tau)[0]
         return batch.unpack(marks)
 
     def attention_weights(self, x: FloatArray, tau: float) -> FloatArray:
         """Compute the weights: shape `(..., n_keys)`; `tau >= 0`, at 0 uniform on the winners."""
-        batch, tau = self._read(x, tau)
+        batch, tau = self._read_arguments(x, tau)
         weights = np.zeros((len(batch.rows), self.head.n_keys))
-        weights[:, self.head.unmasked] = self._weights(batch.rows, tau)
+        weights[:, self.head.unmasked] = self._compute_weights(batch.rows, tau)
         return batch.unpack(weights)
 
     def __call__(self, x: FloatArray, tau: float) -> FloatArray:
         """Evaluate the output: shape `(..., out_dim)`; `tau >= 0`, at 0 the hard head."""
-        batch, tau = self._read(x, tau)
+        batch, tau = self._read_arguments(x, tau)
         if tau == 0.0:
             return self.head(x)
-        mixed = self._weights(batch.rows, tau) @ self.head.values[self.head.unmasked]
+        mixed = self._compute_weights(batch.rows, tau) @ self.head.values[self.head.unmasked]
         return batch.unpack(mixed @ self.head.output_weight)
 
     def jacobian(self, x: FloatArray, tau: float) -> FloatArray:
@@ -85,9 +85,9 @@ class SparsemaxHead:
             NonFiniteError: If an entry exceeds the range of float64.
         """
         tau = number("tau", tau, above=0.0)
-        batch, _ = self._read(x, tau)
-        supports, _ = self._support(batch.rows, tau)
-        jacobians = [self._slope(self.head.unmasked[row], tau) for row in supports]
+        batch, _ = self._read_arguments(x, tau)
+        supports, _ = self._find_support(batch.rows, tau)
+        jacobians = [self._support_jacobian(self.head.unmasked[row], tau) for row in supports]
         shape = len(batch.rows), self.head.out_dim, self.head.dim
         return batch.unpack(check_derivatives(np.reshape(jacobians, shape), tau))
 
@@ -114,32 +114,34 @@ class SparsemaxHead:
             raise ArgumentError("`support` must contain at least one key, and no masked key.")
         origin = self.head.score_map.log_weights(np.zeros((1, head.dim)), tau).logs[0]
         inside = np.isin(head.unmasked, members)
-        offset = _spread_weights(origin, inside) @ head.values[head.unmasked] @ head.output_weight
-        return self._slope(members, tau).T, np.asarray(offset)
+        offset = (
+            _weights_on_support(origin, inside) @ head.values[head.unmasked] @ head.output_weight
+        )
+        return self._support_jacobian(members, tau).T, np.asarray(offset)
 
-    def _read(self, x: FloatArray, tau: float) -> tuple[PointBatch, float]:
+    def _read_arguments(self, x: FloatArray, tau: float) -> tuple[PointBatch, float]:
         return PointBatch.read("x", x, self.head.dim), number("tau", tau, at_least=0.0)
 
-    def _weights(self, points: FloatArray, tau: float) -> FloatArray:
-        support, logs = self._support(points, tau)
-        rows = [_spread_weights(row, inside) for row, inside in zip(logs, support, strict=True)]
+    def _compute_weights(self, points: FloatArray, tau: float) -> FloatArray:
+        support, logs = self._find_support(points, tau)
+        rows = [_weights_on_support(row, inside) for row, inside in zip(logs, support, strict=True)]
         return np.reshape(rows, support.shape)
 
-    def _support(self, points: FloatArray, tau: float) -> tuple[BoolArray, FloatArray]:
+    def _find_support(self, points: FloatArray, tau: float) -> tuple[BoolArray, FloatArray]:
         """Return the mask of the unmasked keys in the support, and their logarithmic weights."""
         scores = self.head.score_map
         if tau == 0.0:
             tied = scores.tied_winners(points)
             return tied, np.where(tied, 0.0, -np.inf)
         logs, _, errors = scores.log_weights(points, tau)
-        support, settled = _rounded_support(logs, errors)
+        support, settled = _decide_support_in_floats(logs, errors)
         open_ = np.flatnonzero(~settled)
         exact = scores.exact(points[open_])
         for i, row in zip(open_, exact.integers, strict=True):
-            support[i] = _exact_support(row, exact.exponent, tau)
+            support[i] = _decide_support_exactly(row, exact.exponent, tau)
         return support, logs
 
-    def _slope(self, members: IntArray, tau: float) -> FloatArray:
+    def _support_jacobian(self, members: IntArray, tau: float) -> FloatArray:
         """Return the Jacobian on the support `members`, shape `(out_dim, dim)`."""
         head, n = self.head, len(members)
         uniform = np.full(n, 1.0 / n)
@@ -150,7 +152,7 @@ class SparsemaxHead:
             return np.asarray(n * covariance)
 
 
-def _spread_weights(logs: FloatArray, inside: BoolArray) -> FloatArray:
+def _weights_on_support(logs: FloatArray, inside: BoolArray) -> FloatArray:
     """Return the weights on a support: uniform, plus each logarithm's deviation from the mean."""
     weights = np.zeros(len(logs))
     n = int(inside.sum())
@@ -159,7 +161,7 @@ def _spread_weights(logs: FloatArray, inside: BoolArray) -> FloatArray:
 
 
 @np.errstate(under="ignore")
-def _rounded_support(logs: FloatArray, errors: FloatArray) -> tuple[BoolArray, BoolArray]:
+def _decide_support_in_floats(logs: FloatArray, errors: FloatArray) -> tuple[BoolArray, BoolArray]:
     r"""Decide $\sum_i (t_i - t_j)^+ < 1$ in floats, and return the rows for which this is certain.
 
     In decreasing order, the sum for the $k$-th entry is $t_1 + \dots + t_k - k t_k$. An error of at
@@ -178,7 +180,7 @@ def _rounded_support(logs: FloatArray, errors: FloatArray) -> tuple[BoolArray, B
     return support, (inside | outside).all(axis=1)
 
 
-def _exact_support(scores: WideArray, exponent: int, tau: float) -> BoolArray:
+def _decide_support_exactly(scores: WideArray, exponent: int, tau: float) -> BoolArray:
     """Decide the support from exact scores `integers * 2**exponent`."""
     width = scaled_integers(np.array([tau]))
     lowest = min(exponent, width.exponent)

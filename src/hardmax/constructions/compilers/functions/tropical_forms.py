@@ -18,7 +18,7 @@ from hardmax.constructions.compilers.maxout_assembly import (
 from hardmax.errors import DtypeError, EmptyInputError, ShapeMismatchError
 from hardmax.exact.forms import AffineForms
 from hardmax.geometry.domains import Box
-from hardmax.models.networks import MaxoutNetwork, sequence
+from hardmax.models.networks import MaxoutNetwork, read_sequence
 from hardmax.tropical.polynomials import TropicalPolynomial
 from hardmax.tropical.rational_maps import TropicalRationalMap
 from hardmax.typing import WideArray
@@ -97,8 +97,8 @@ class LatticeForm:
         if not isinstance(self.forms, AffineForms):
             raise DtypeError(f"`forms` must be AffineForms; got {type(self.forms).__name__}.")
         read = []
-        for s, given in enumerate(sequence("sets", self.sets)):
-            chosen = sequence(f"sets[{s}]", given, nonempty=False)
+        for s, given in enumerate(read_sequence("sets", self.sets)):
+            chosen = read_sequence(f"sets[{s}]", given, nonempty=False)
             if not chosen:
                 raise EmptyInputError(
                     f"`sets[{s}]` must contain the index of at least one form; it is empty."

@@ -41,7 +41,7 @@ def tokenise_with_gguf(fields: Mapping[str, Any], text: str) -> list[Token]:
     pre = said.get("pre")
     begins = said.get("add_bos_token", kind == "llama" or _PATTERNS.get(pre) is LLAMA3)
     found = (
-        _tokenise_scored(words, said, text)
+        _tokenise_with_scores(words, said, text)
         if kind == "llama"
         else _tokenise_byte_pairs(words, said, pre, text)
     )
@@ -83,7 +83,7 @@ def _tokenise_byte_pairs(
     return tokenise_text({**described, "added_tokens": added}, text)
 
 
-def _tokenise_scored(words: list[str], said: Mapping[str, Any], text: str) -> list[Token]:
+def _tokenise_with_scores(words: list[str], said: Mapping[str, Any], text: str) -> list[Token]:
     """Merge the neighbours whose union has the highest score first, as SentencePiece does."""
     scores = said.get("scores")
     if scores is None or len(scores) != len(words):

@@ -154,7 +154,7 @@ def _check_bytes(content: Any) -> memoryview:
     return content
 
 
-def _to_signed(value: Any) -> int:
+def _to_signed_integer(value: Any) -> int:
     if not isinstance(value, int):
         raise _DamagedError("a field that must be a number is a sequence of bytes")
     return value - (1 << 64) if value >> 63 else value
@@ -163,7 +163,7 @@ def _to_signed(value: Any) -> int:
 def _read_integers(wire: int, content: Any) -> list[int]:
     """Return one integer, or several integers that are packed together."""
     if wire == 0:
-        return [_to_signed(content)]
+        return [_to_signed_integer(content)]
     return [int(value) for value in _unpack_integers(_check_bytes(content)).tolist()]
 
 
