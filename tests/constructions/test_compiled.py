@@ -299,10 +299,13 @@ def test_the_command_says_what_it_assumes_and_stops_when_told(tmp_path):
     ("words", "match"),
     [
         (["--activations", "gelu"], "`--activations` must be among .*'gelu' is not piecewise"),
-        (["--activations", "relu,relu,relu"], "`--activations` must be one activation, or 2"),
+        (
+            ["--activations", "relu,relu,relu"],
+            "`--activations` must be a single activation, or one for each of the 2",
+        ),
         (["--last-activation", "relu"], "`--last-activation` requires `--activations`"),
         (["--activations", "relu", "--last-activation", "elu"], "`--last-activation` must be amo"),
-        (["--activations", "prelu"], "`--activations` must say prelu"),
+        (["--activations", "prelu"], "`--activations` must specify prelu"),
     ],
 )
 def test_the_command_refuses_activations_by_the_flag_that_was_typed(tmp_path, words, match):

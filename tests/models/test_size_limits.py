@@ -333,7 +333,7 @@ SCRIPT_BOMBS = {
         write_program(
             forward("return torch.add(torch.linear(x, self.w), self.l)"), [("l", laughing())]
         ),
-        "lists of lists",
+        "nested lists",
     ),
     "calls": (
         write_program(forward("return __torch__.f20(x)") + "def f0(x):\n  return x\n" + DOUBLING),
@@ -356,7 +356,7 @@ def test_headers_of_gguf_files_are_judged_before_they_are_believed(tmp_path):
     refused(hm.load_checkpoint, path, "at most 100,000 tensors")
     listed = b"\x01" + bytes(7) + b"a" + struct.pack("<IIQ", 9, 8, 2**60)
     path.write_bytes(b"GGUF" + struct.pack("<IQQ", 3, 0, 1) + listed)
-    refused(hm.load_checkpoint, path, "more than it has bytes for")
+    refused(hm.load_checkpoint, path, "do not fit in the file")
 
 
 def test_a_normaliser_that_stretches_a_text_is_refused(tmp_path):
@@ -366,4 +366,4 @@ def test_a_normaliser_that_stretches_a_text_is_refused(tmp_path):
     path = tmp_path / "tokenizer.json"
     path.write_text(json.dumps({"model": model, "normalizer": step}))
     text = "a" * 5000
-    refused(lambda _: hm.models.tokenise(tmp_path, text), path, "more than 1000000 characters")
+    refused(lambda _: hm.models.tokenise(tmp_path, text), path, "over 1000000 characters")

@@ -194,7 +194,7 @@ def test_onnx_files_may_not_name_other_files(tmp_path):
     one.data_location = onnx.TensorProto.EXTERNAL
     graph = onnx.helper.make_graph([], "g", [], [], [one])
     (tmp_path / "m.onnx").write_bytes(onnx.helper.make_model(graph).SerializeToString())
-    with pytest.raises(RecordFormatError, match=r"`a` is kept in .*not beside the model"):
+    with pytest.raises(RecordFormatError, match=r"`a` is stored in .*not a file in the folder"):
         hm.load_checkpoint(tmp_path / "m.onnx")
 
 
