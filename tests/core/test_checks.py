@@ -370,7 +370,7 @@ def test_arrays_are_prepared_for_the_core_in_one_place():
     for number, dtype in ((2**31, np.int32), (-(2**31) - 1, np.int32), (256, np.uint8)):
         with pytest.raises(DtypeError, match=f"`codes` .*{np.dtype(dtype)}; got {number}"):
             prepare_array(np.array([0, number]), dtype, "codes")
-    with pytest.raises(CoreError, match="no multiple of its size"):
+    with pytest.raises(CoreError, match="not aligned in memory"):
         address(misaligned([1.0]))
 
 
