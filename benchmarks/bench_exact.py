@@ -1,4 +1,4 @@
-"""The cost of exactness: proven winners relative to a plain float evaluation."""
+"""What exactness costs: who wins, proven, over a bare float evaluation."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""Volumes, interior points, largest balls and location: CPU time per cell or point."""
+"""Volumes, points inside, largest balls and location: CPU time for a cell or point."""
 
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -12,6 +12,7 @@ from benchmarks.random_networks import gaussian_weights
 from benchmarks.tables import Table
 from hardmax.geometry.domains import Box, WholeSpace
 from hardmax.models.networks import ReluNetwork
+from hardmax.regions.engine_cells import wrap_arrays
 from hardmax.regions.engines import enumerate_regions
 from hardmax.regions.partition import Partition
 
@@ -25,7 +26,7 @@ def median_cpu_seconds(function: Callable[[], Any]) -> float:
 
 
 def bytes_per_cell(part: Partition) -> float:
-    """Return the number of bytes stored per cell."""
+    """Return the bytes that are kept for each cell."""
     cells = part.cells
     arrays = cells.signatures, cells.maps, cells.map_radii, cells.vertices, cells.starts
     walls = () if cells.wall_names is None else (cells.wall_names.codes,)
@@ -34,24 +35,25 @@ def bytes_per_cell(part: Partition) -> float:
 
 
 def call_on_fresh_partition(part: Partition, question: str) -> None:
-    """Call a method on a copy of a partition without cached results."""
-    fresh = Partition(part.network, part.domain, part.cells, part.engine)
+    """Ask a partition that has not been asked before."""
+    found = wrap_arrays(part.engine, part.network, part.domain, part.cells)
+    fresh = Partition(part.network, part.domain, found, part.engine)
     getattr(fresh, question)
 
 
 def exact_volumes(part: Partition, cells: list[int]) -> None:
-    """Compute the exact volumes of some cells."""
+    """Find the exact volumes of some cells."""
     for cell in cells:
         assert part.polytope(cell).volume > 0
 
 
 def without_biases(model: ReluNetwork) -> ReluNetwork:
-    """Return a network whose walls all pass through the origin."""
+    """Return a network all of whose walls go through the origin."""
     return ReluNetwork(model.weights)
 
 
 def tables() -> Iterator[Table]:
-    """Yield microseconds per cell."""
+    """Yield microseconds for a cell."""
     rng = np.random.default_rng(0)
     square = Box([-1, -1], [1, 1])
     cubes = {dim: Box([-1] * dim, [1] * dim) for dim in range(3, 7)}
@@ -90,7 +92,7 @@ def tables() -> Iterator[Table]:
         times.append(median_cpu_seconds(partial(part.locate, points)) / N_POINTS)
         few = rng.choice(n, min(n, N_FEW), replace=False).tolist()
         times.append(cpu_seconds(partial(exact_volumes, part, few))[1] / len(few))
-        n_open = sum(len(part._measured(question).left_open) for question in (1, 2, 4))
+        n_open = sum(len(part.found.measure(question).left_open) for question in (1, 2, 4))
         rows.append((name, n, bytes_per_cell(part), *(1e6 * t for t in times), n_open))
     questions = (
         "volumes",

@@ -13,6 +13,7 @@ import numpy as np
 import hardmax as hm
 from hardmax.regions._search import plane as planar
 from hardmax.regions._search import space as spatial
+from hardmax.regions.cells import Cells
 from hardmax.regions.charted_domains import charted
 from hardmax.regions.partition import Partition
 from tests.magnitudes import power_of_ten
@@ -172,7 +173,9 @@ def differences(seed, most_cells, max_seconds, dim=2):
     if stored.signatures.astype(int).tolist() != wanted:
         found.append(f"{stored.n_counted} stored, {len(wanted)} cells")
         return found
-    partition = Partition(model.network, charted(domain, dim), stored, "test")
+    where = charted(domain, dim)
+    cells = Cells(model.network, where, stored)
+    partition = Partition(model.network, where, cells, "test")
     for cell in range(0, stored.n_counted, 11):
         true, radius = partition.exact_map(cell).rounded().T, stored.map_radii[cell]
         given = stored.maps[cell]

@@ -22,7 +22,7 @@ def found_along_lines():
     for model in models:
         start, end = 3.0 * rng.normal(size=(2, model.network.dim_in))
         for domain in (Segment(start, end), Line(start, end)):
-            cells = lines.explore(model.network, domain).cells
+            cells = lines.explore(model.network, domain).arrays
             yield from (cells.vertices, cells.maps, cells.map_radii)
 
 

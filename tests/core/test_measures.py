@@ -22,6 +22,7 @@ from hardmax.regions._measures.measures import (
     is_wide,
     precise_ball,
 )
+from hardmax.regions._plane.cells import PlaneCells
 from hardmax.regions._search.searches import N_EDGE
 from hardmax.regions.charted_domains import charted
 from hardmax.regions.engines import enumerate_regions
@@ -69,7 +70,9 @@ def check_ball(rows, centre, radius, *, is_proven):
 
 def check(part):
     """Compare everything about the cells with what is exact; return the answers left open."""
-    open_of = {question: part._measured(question).left_open for question in (VOLUME, WITNESS, BALL)}
+    open_of = {
+        question: part.found.measure(question).left_open for question in (VOLUME, WITNESS, BALL)
+    }
     exact, volumes, radii = part.exact_volumes, part.volumes, part.volume_radii
     centres, sizes = part.chebyshev_centres
     for i in range(part.n_found):
@@ -147,7 +150,7 @@ def test_forms_that_coincide_on_a_cell_pass_their_mean_on():
     part = enumerate_regions(HardTransformer(blocks), Box([-2, -2], [2, 2]))
     check(part)
     assert sorted(part.volumes.tolist()) == [2.0, 3.0, 5.0, 6.0]
-    assert len(part._measured(VOLUME).left_open) == 2
+    assert len(part.found.measure(VOLUME).left_open) == 2
 
 
 def test_tied_models_are_measured():
@@ -163,10 +166,13 @@ def test_cells_read_back_are_measured_by_their_walls(domain):
         part = enumerate_regions(model, domain)
         cells = replace(part.cells, wall_names=None)
         cells.__dict__["walls"] = part.cells.walls
-        again = replace(part, cells=cells)
+        again = replace(part, found=PlaneCells(part.network, part.domain, cells))
         np.testing.assert_array_equal(part.volumes, again.volumes)
         np.testing.assert_array_equal(part.witnesses, again.witnesses)
-        assert part._measured(BALL).left_open.tolist() == again._measured(BALL).left_open.tolist()
+        assert (
+            part.found.measure(BALL).left_open.tolist()
+            == again.found.measure(BALL).left_open.tolist()
+        )
 
 
 def test_walls_that_the_domain_does_not_have_are_not_looked_up():
@@ -174,8 +180,8 @@ def test_walls_that_the_domain_does_not_have_are_not_looked_up():
     cells = replace(part.cells, wall_names=None)
     walls = cells.__dict__["walls"] = part.cells.walls.copy()
     walls[walls[:, 0] == -1, 1] = 1 << 30
-    again = replace(part, cells=cells)
-    assert len(again._measured(VOLUME).left_open) == part.n_found
+    again = replace(part, found=PlaneCells(part.network, part.domain, cells))
+    assert len(again.found.measure(VOLUME).left_open) == part.n_found
     np.testing.assert_allclose(again.volumes, part.volumes, rtol=1e-12)
 
 

@@ -20,7 +20,7 @@ from hardmax.regions._measures.space import SolidAnswers
 from hardmax.regions._neighbours.facets import FacetTable
 from hardmax.regions._search.networks import core_network
 from hardmax.regions._search.rounded_forms import first_stream
-from hardmax.regions.cells import CellArrays, CellFacets
+from hardmax.regions.cell_arrays import CellArrays, CellFacets
 from hardmax.regions.charted_domains import charted
 from hardmax.regions.engines import enumerate_regions
 from tests.core.test_measures import check, check_ball, check_volume, value
@@ -81,7 +81,7 @@ def test_generic_cells_are_all_measured_in_floats():
     for model, domain in cases:
         part = enumerate_regions(model, domain)
         for question in (VOLUME, WITNESS, BALL):
-            assert not len(part._measured(question).left_open)
+            assert not len(part.found.measure(question).left_open)
 
 
 def test_vertices_on_many_walls_are_measured_in_floats():
@@ -90,11 +90,11 @@ def test_vertices_on_many_walls_are_measured_in_floats():
     for centre in ([0.0, 0.0, 0.0], [1 / 4, -1 / 2, 0.0]):
         net = ReluNetwork([forms.T, np.ones((6, 1))], [-forms @ np.array(centre), [0.0]])
         part = enumerate_regions(net, SPACES[0])
-        assert not len(part._measured(VOLUME).left_open)
+        assert not len(part.found.measure(VOLUME).left_open)
         check(part)
     thirds = ReluNetwork([3.0 * forms.T, np.ones((6, 1))], [-forms @ np.array([1.0, -1, 1]), [0.0]])
     part = enumerate_regions(thirds, SPACES[0])
-    assert not len(part._measured(VOLUME).left_open)
+    assert not len(part.found.measure(VOLUME).left_open)
     check(part)
 
 
@@ -109,7 +109,7 @@ def test_cubes_and_simplices_have_their_volumes(dim):
     part = enumerate_regions(net, Box([0.0] * dim, [1.0] * dim))
     exact = part.exact_volumes
     assert sum(exact) == 1
-    assert not len(part._measured(VOLUME).left_open)
+    assert not len(part.found.measure(VOLUME).left_open)
     for volume, radius, true in zip(part.volumes, part.volume_radii, exact, strict=True):
         assert abs(volume - true) <= radius
     whole = enumerate_regions(net, WholeSpace(dim))
@@ -139,7 +139,7 @@ def test_a_cell_too_thin_for_floats_has_an_exact_point_and_volume():
     net = ReluNetwork([[[0.0, 0.0], [1.0, 1.0], [0, 0]], [[1.0], [1.0]]], [[-1.0, -above], [0.0]])
     part = enumerate_regions(net, Box([0.0] * 3, [4.0, 4.0, 2.0]))
     check(part)
-    assert part._measured(VOLUME).left_open.tolist() == [1]
+    assert part.found.measure(VOLUME).left_open.tolist() == [1]
     assert part.volumes[1] == 8.0 * (above - 1.0)
 
 

@@ -1,4 +1,4 @@
-"""The notebook widget: its state follows the page, and the page follows its state."""
+"""The widget of a notebook: its state follows the page, and the page its state."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Time limits: what they stop, where, and what they leave unchanged."""
+"""Time limits: what they stop, where, and what they leave alone."""
 
 import time
 from contextvars import copy_context

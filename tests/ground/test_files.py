@@ -1,4 +1,4 @@
-"""Files are written completely or not at all."""
+"""Files: whole or untouched."""
 
 import os
 import pickle

@@ -1,4 +1,4 @@
-"""Progress: shown late, in a form that fits a terminal or a notebook, and nowhere else."""
+"""Progress: late, in a form that fits a terminal or a notebook, and nowhere else."""
 
 import io
 import re
@@ -19,7 +19,7 @@ class Terminal(io.StringIO):
 
 @pytest.fixture
 def clock(monkeypatch):
-    """A clock that moves only when a test sets it."""
+    """A clock that only moves when a test says so."""
     now = [0.0]
     monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
     return now

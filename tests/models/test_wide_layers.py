@@ -335,7 +335,7 @@ def test_lines_agree_with_plain_floats_at_moderate_width(sizes):
         error = np.abs(part.affine_maps[i] - true)
         assert (error <= part.cells.map_radii[i]).all()
         assert part.cells.map_radii[i].max() < 1e-9
-    np.testing.assert_array_equal(part.signatures[3], part._line.walk.row(3))
+    np.testing.assert_array_equal(part.signatures[3], part.found.walk.row(3))
 
 
 @pytest.mark.parametrize("size", [64, 999])
@@ -347,9 +347,9 @@ def test_batches_of_any_size_give_the_same_cells(size, monkeypatch):
     found = lines.explore(model.network, domain)
     assert found.signatures.tolist() == wanted.signatures.tolist()
     assert found.breakpoints.tolist() == wanted.breakpoints.tolist()
-    np.testing.assert_allclose(found.cells.maps, wanted.cells.maps, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(found.arrays.maps, wanted.arrays.maps, rtol=1e-9, atol=1e-12)
     counted = lines.explore(model.network, domain, count_only=True)
-    assert counted.cells.n_counted == len(wanted)
+    assert counted.arrays.n_counted == len(wanted)
 
 
 def test_a_wide_degenerate_layer_is_cut_in_integers():
@@ -360,8 +360,8 @@ def test_a_wide_degenerate_layer_is_cut_in_integers():
     ratios = {Fraction(-int(b), int(a)) for a, b in model.weights[0].T.tolist() if a}
     assert found.breakpoints.tolist() == sorted((t + 1) / 3 for t in ratios if -1 < t < 2)
     assert found.search.decisions.expanded == 3000
-    for i, map_ in enumerate(found.cells.maps):
-        middle = Fraction(*found.witnesses[i].tolist())
+    for i, map_ in enumerate(found.arrays.maps):
+        middle = found.interior_points(np.array([i]))[0, 0]
         x = [float(3 * middle - 1), 1.0]
         assert map_[0, 0] * float(middle) + map_[1, 0] == pytest.approx(model(x)[0], rel=1e-9)
 
@@ -371,7 +371,7 @@ def test_a_maxout_layer_of_many_units_on_a_line():
     weights = rng.normal(size=(400, 4, 3))
     model = MaxoutNetwork([weights, rng.normal(size=(400, 1))], [rng.normal(size=(400, 4)), None])
     part = enumerate_regions(model, Line(np.zeros(3), np.ones(3)))
-    t = np.array([[float(p) / float(q)] for p, q in part._line.witnesses.tolist()])
+    t = part.found.interior_points(np.arange(part.n_found)).astype(np.float64)
     np.testing.assert_array_equal(part.signatures, model.signature(t * np.ones(3)))
     values = part.affine_maps[:, 0] * t + part.affine_maps[:, 1]
     np.testing.assert_allclose(values, model(t * np.ones(3)), rtol=1e-7, atol=1e-7)

@@ -1,4 +1,4 @@
-"""Claims outside the numbered statements: each verdict changes with its content."""
+"""Claims of the text beside the numbered statements: each turns when its content is changed."""
 
 from dataclasses import replace
 from fractions import Fraction

@@ -1,4 +1,4 @@
-"""The report: a single file without scripts or external resources."""
+"""The report: one file with everything in it, and nothing that runs or loads."""
 
 import re
 from html.parser import HTMLParser

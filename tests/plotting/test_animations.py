@@ -1,4 +1,4 @@
-"""Animations: one frame per temperature, or per layer that cuts."""
+"""Moving pictures: one frame for each temperature, or for each layer that cuts."""
 
 import numpy as np
 import pytest

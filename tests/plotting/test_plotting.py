@@ -1,4 +1,4 @@
-"""Pictures show what was computed; unsupported objects are refused."""
+"""Pictures: what is drawn is what was computed, and what cannot be drawn is refused."""
 
 import numpy as np
 import pytest
@@ -65,7 +65,7 @@ def test_a_window_that_is_no_box_is_refused():
 
 
 def stars(ax):
-    """Return the positions of the keys and their fill colours."""
+    """Return the places of keys and the colours they are filled with."""
     lines = [line for line in ax.lines if line.get_marker() == "*"]
     places = [place for line in lines for place in line.get_xydata().tolist()]
     fills = [line.get_markerfacecolor() for line in lines for _ in line.get_xydata()]

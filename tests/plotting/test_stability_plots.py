@@ -1,4 +1,4 @@
-"""Pictures of finite temperature: their content, not their style."""
+"""Pictures of finite temperature: what they show, not how."""
 
 import numpy as np
 import pytest

@@ -93,19 +93,19 @@ def compare(seed):
     line = random_line(rng, kind, model.dim_in)
     found = explore(model.network, line)
     truth = explore(model.network, line, exact=True)
-    assert found.cells.is_complete
+    assert found.arrays.is_complete
     np.testing.assert_array_equal(found.signatures, truth.signatures)
     assert found.breakpoints.tolist() == truth.breakpoints.tolist()
-    for exact, end, radius in zip(found._exact_ends, *found.ends.where, strict=True):
+    for exact, end, radius in zip(found.exact_ends, *found.ends.where, strict=True):
         if exact is None:
             assert (abs(end), radius) == (np.inf, 0.0)
         else:
             assert radius == np.inf or abs(Fraction(end) - exact) <= Fraction(radius)
-    assert explore(model.network, line, count_only=True).cells.n_counted == len(truth)
+    assert explore(model.network, line, count_only=True).arrays.n_counted == len(truth)
     whole = enumerate_regions(model, line)
     np.testing.assert_array_equal(whole.signatures, truth.signatures)
-    gaps = np.abs(found.cells.maps - truth.cells.maps)
-    assert not (gaps > found.cells.map_radii + truth.cells.map_radii).any()
+    gaps = np.abs(found.arrays.maps - truth.arrays.maps)
+    assert not (gaps > found.arrays.map_radii + truth.arrays.map_radii).any()
     return kind, found
 
 
@@ -113,7 +113,7 @@ def main():
     n_cells, n_stages = Counter(), Counter()
     for seed in range(int(sys.argv[1])):
         kind, found = compare(seed)
-        decisions = found.cells.decisions
+        decisions = found.arrays.decisions
         n_cells[kind] += len(found)
         n_stages[kind, "filtered"] += decisions.filtered > 0
         n_stages[kind, "expanded"] += decisions.expanded > 0

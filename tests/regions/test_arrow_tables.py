@@ -14,7 +14,7 @@ from hardmax.geometry.polytopes import Polytope
 from hardmax.models.heads import AttentionHead
 from hardmax.models.networks import ReluNetwork
 from hardmax.models.transformers import Block, FeedForward, HardTransformer
-from hardmax.regions import arrow_tables, partition
+from hardmax.regions import arrow_tables, cells
 from hardmax.regions.arrow_tables import from_arrow, load_partition, save_partition, to_arrow
 from hardmax.regions.counts import AtLeast
 from hardmax.regions.engines import enumerate_regions
@@ -335,7 +335,7 @@ def test_neighbours_in_space_come_back_from_a_file(domain, tmp_path, monkeypatch
             assert mine.dtype == theirs.dtype
             np.testing.assert_array_equal(mine, theirs)
         # Not by the general method, which is slow.
-        monkeypatch.setattr(partition, "neighbouring_cells", None)
+        monkeypatch.setattr(cells, "neighbouring_cells", None)
         assert len(back.neighbours) > 0
         assert back.neighbours.pairs.tolist() == part.neighbours.pairs.tolist()
         assert back.neighbours.walls == part.neighbours.walls

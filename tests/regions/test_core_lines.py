@@ -66,10 +66,12 @@ def test_the_core_has_the_cells_of_the_line(seed):
     wanted, found = explore(net.network, line, exact=True), through_the_core(net, where)
     np.testing.assert_array_equal(found.signatures, wanted.signatures)
     assert found.breakpoints.tolist() == wanted.breakpoints.tolist()
-    assert found.witnesses.tolist() == wanted.witnesses.tolist()
-    np.testing.assert_allclose(found.cells.vertices, wanted.cells.vertices, rtol=1e-14)
-    np.testing.assert_array_equal(found.cells.directions, wanted.cells.directions)
-    np.testing.assert_allclose(found.cells.maps, wanted.cells.maps, rtol=1e-12, atol=1e-12)
+    cells = np.arange(len(found))
+    points = [one.interior_points(cells).tolist() for one in (found, wanted)]
+    assert points[0] == points[1]
+    np.testing.assert_allclose(found.arrays.vertices, wanted.arrays.vertices, rtol=1e-14)
+    np.testing.assert_array_equal(found.arrays.directions, wanted.arrays.directions)
+    np.testing.assert_allclose(found.arrays.maps, wanted.arrays.maps, rtol=1e-12, atol=1e-12)
     assert spatial.explore(net.network, where, count_only=True).n_counted == len(wanted)
 
 
@@ -86,7 +88,7 @@ def test_many_coincidences_are_left_to_the_core(monkeypatch):
     part = enumerate_regions(net, Segment([0.0], [1.0]))
     assert len(asked) == 1
     assert part.n_cells == part.n_regions == 256
-    assert [b.denominator for b in part._line.breakpoints[:2]] == [256, 128]
+    assert [b.denominator for b in part.found.breakpoints[:2]] == [256, 128]
     assert enumerate_regions(net, Segment([0.0], [1.0]), count_only=True).n_cells == 256
     assert len(asked) == 2
     rng = np.random.default_rng(0)
@@ -119,7 +121,7 @@ def test_cells_of_a_search_with_a_limit_are_cells_of_the_whole():
     places = [names.index(tuple(row)) for row in some.signatures.tolist()]
     lengths = truth.exact_volumes[places].tolist()
     assert some.exact_volumes.tolist() == lengths
-    assert len(some._measured(VOLUME).left_open) == 0
+    assert len(some.found.measure(VOLUME).left_open) == 0
     for length, radius, exact in zip(some.volumes, some.volume_radii, lengths, strict=True):
         assert exact == length or abs(Fraction(float(length)) - exact) <= Fraction(float(radius))
     pairs = {tuple(sorted((places[a], places[b]))) for a, b in some.neighbours.pairs}
@@ -130,7 +132,7 @@ def test_cells_of_a_search_with_a_limit_are_cells_of_the_whole():
 def test_a_search_with_a_limit_has_the_first_cells():
     part = enumerate_regions(tent(8), Segment([0.0], [1.0]), max_cells=40)
     assert not part.is_complete
-    assert part._line.breakpoints.tolist()[-1].numerator == 39
+    assert part.found.breakpoints.tolist()[-1].numerator == 39
     counted = enumerate_regions(tent(8), Segment([0.0], [1.0]), max_cells=40, count_only=True)
     assert (counted.n_cells, counted.is_complete) == (AtLeast(40), False)
 
@@ -149,7 +151,7 @@ def test_cells_that_floats_cannot_place_are_sorted_by_exact_ends(monkeypatch):
     assert part.signatures.tolist() == [
         [1, 1, *last] for last in ([0, 0, 0], [0, 1, 0], [0, 1, 1], [1, 1, 1])
     ]
-    assert part._measured(VOLUME).left_open.tolist() == [1, 2]
+    assert part.found.measure(VOLUME).left_open.tolist() == [1, 2]
     assert part.exact_volumes.tolist()[1:3] == [Fraction(2, 3 * 2**60)] * 2
 
 

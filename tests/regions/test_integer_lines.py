@@ -23,7 +23,7 @@ from tests.sweeps import seeds
 def test_cells_are_those_of_the_integer_search(kind):
     for seed in seeds(6):
         name, found = compare(kind + seed * len(KINDS))
-        decisions = found.cells.decisions
+        decisions = found.arrays.decisions
         if name in INTEGERS:
             assert decisions.expanded == decisions.total > 0
 
@@ -47,8 +47,8 @@ def test_cells_may_be_found_few_at_a_time(monkeypatch):
     assert found.breakpoints.tolist() == whole.breakpoints.tolist()
     some = explore(net.network, line, max_cells=7)
     np.testing.assert_array_equal(some.signatures, whole.signatures[:7])
-    assert some._exact_ends == whole._exact_ends[:8]
-    assert explore(net.network, line, count_only=True, max_cells=7).cells.n_counted == 7
+    assert some.exact_ends == whole.exact_ends[:8]
+    assert explore(net.network, line, count_only=True, max_cells=7).arrays.n_counted == 7
 
 
 def test_an_end_is_known_from_its_name_alone():
@@ -60,7 +60,7 @@ def test_an_end_is_known_from_its_name_alone():
     for i, signature in enumerate(found.walk.rows()):
         if i > 0:
             exact = found.search.exact_value(named, i, signature)
-            assert exact == found._exact_ends[i]
+            assert exact == found.exact_ends[i]
 
 
 @pytest.mark.parametrize(("size", "is_exact"), [(2.0**20, True), (2.0**27, False)])
@@ -68,7 +68,7 @@ def test_integers_beyond_those_of_floats_are_left_to_others(size, is_exact):
     """Two layers of such weights have values of up to twice as many digits."""
     net = ReluNetwork([[[size, -1.0]], [[size], [1.0]], [[1.0]]], [[1.0, 1.0], [-3.0], None])
     found = explore(net.network, Segment([-5.0], [7.0]))
-    assert (found.cells.decisions.expanded > 0) == is_exact
+    assert (found.arrays.decisions.expanded > 0) == is_exact
     truth = explore(net.network, Segment([-5.0], [7.0]), exact=True)
     assert found.breakpoints.tolist() == truth.breakpoints.tolist()
 

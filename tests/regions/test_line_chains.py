@@ -116,7 +116,7 @@ def test_one_head_has_the_cells_of_the_definition(seed):
     part = enumerate_regions(HardTransformer([Block([one], None)]), line)
     wanted = envelope(*forms_along(one, line))
     assert part.signatures[:, 0].tolist() == [j for _, j in wanted]
-    assert part._line.breakpoints.tolist() == [low for low, _ in wanted][1:]
+    assert part.found.breakpoints.tolist() == [low for low, _ in wanted][1:]
 
 
 @pytest.mark.parametrize("seed", seeds(60))
@@ -138,7 +138,7 @@ def test_deep_models_with_large_heads_have_the_cells_of_the_exact_engine(seed):
     exact = enumerate_regions(model, line, exact=True)
     found = [tuple(row) for row in part.signatures.tolist()]
     assert sorted(found) == sorted(map(tuple, exact.signatures.tolist()))
-    ends = part._line.breakpoints.tolist()
+    ends = part.found.breakpoints.tolist()
     assert ends == sorted(set(ends))
     assert enumerate_regions(model, line, count_only=True).n_cells == len(found)
     if seed % 10 == 0:

@@ -53,9 +53,7 @@ def test_lines_agree_with_the_split_tree_on_degenerate_networks(first, second, l
         name
         for _, name in sorted(
             (Fraction(p, q), name)
-            for (p, q), name in zip(
-                tree.witnesses.tolist(), tree.cells.signatures.tolist(), strict=True
-            )
+            for (p, q), name in zip(tree.witnesses.tolist(), tree.signatures.tolist(), strict=True)
         )
     ]
     assert found.signatures.tolist() == wanted
@@ -70,7 +68,7 @@ def test_any_scale_is_right(first, second, b, c):
     domain = Segment([-1e-200, 3.0], [1e100, -2.0])
     found = lines.explore(model.network, domain)
     tree = split_tree.explore(model.network, domain)
-    assert sorted(found.signatures.tolist()) == sorted(tree.cells.signatures.tolist())
+    assert sorted(found.signatures.tolist()) == sorted(tree.signatures.tolist())
 
 
 @pytest.mark.parametrize("seed", seeds(6))
@@ -79,11 +77,11 @@ def test_heads_along_a_line_agree_with_the_split_tree(seed):
     for domain in (Segment([-3, -2], [4, 2.5]), Line([0.5, 0], [1, 3]), Ray([0, 0], [1, 1])):
         part = enumerate_regions(model, domain)
         tree = split_tree.explore(model.network, domain)
-        assert sorted(part.signatures.tolist()) == sorted(tree.cells.signatures.tolist())
+        assert sorted(part.signatures.tolist()) == sorted(tree.signatures.tolist())
         exact = lines.explore(model.network, domain)
         assert exact.signatures.tolist() == part.signatures.tolist()
         assert exact.breakpoints.tolist() == part.breakpoints.tolist()
-        np.testing.assert_allclose(part.affine_maps, exact.cells.maps, rtol=1e-12, atol=1e-12)
+        np.testing.assert_allclose(part.affine_maps, exact.arrays.maps, rtol=1e-12, atol=1e-12)
 
 
 def test_a_generic_model_needs_no_integers_and_has_the_right_ends_and_maps():

@@ -17,8 +17,9 @@ from hardmax._ground.interrupts import defer_interrupts, pack_when_done
 from hardmax.errors import ArgumentError, HardmaxError, IncompleteError, Interrupted
 from hardmax.geometry.domains import Box, Segment
 from hardmax.models.networks import ReluNetwork
-from hardmax.regions import certificates, partition
+from hardmax.regions import cells, certificates, partition
 from hardmax.regions._measures import plane as planar_measures
+from hardmax.regions._plane import cells as plane_cells
 from hardmax.regions.counts import AtLeast
 from hardmax.regions.engines import enumerate_regions
 from hardmax.regions.level_sets import level_set
@@ -270,10 +271,10 @@ def test_an_interrupt_while_an_engine_is_made_ready_leaves_an_empty_partition(mo
         (partition, "candidate_classes", "n_regions"),
         (partition, "candidate_classes", "n_affine_maps"),
         (partition, "connected_classes", "n_regions"),
-        (partition, "planar_neighbours", "neighbours"),
-        (partition, "planar_neighbours", "n_regions"),
+        (plane_cells, "planar_neighbours", "neighbours"),
+        (plane_cells, "planar_neighbours", "n_regions"),
         (planar_measures, "core", "volumes"),
-        (partition, "cell_polytope", "exact_volumes"),
+        (cells, "cell_polytope", "exact_volumes"),
         (planar_measures, "core", "statistics"),
         (planar_measures, "core", "chebyshev_centres"),
         (planar_measures, "core", "witnesses"),

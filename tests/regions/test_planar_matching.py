@@ -186,7 +186,7 @@ def test_some_cells_have_the_neighbours_among_them():
     part = enumerate_regions(MODELS["gaussian"], DOMAINS["box"])
     chosen = list(range(0, part.n_cells, 2))
     expected = [p for p in part.neighbours.pairs.tolist() if not (p[0] % 2 or p[1] % 2)]
-    assert part._neighbours_among(chosen).pairs.tolist() == expected
+    assert part.found.neighbours(chosen).pairs.tolist() == expected
 
 
 def test_neighbours_are_pickled_with_their_walls():

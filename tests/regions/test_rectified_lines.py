@@ -16,7 +16,7 @@ from hardmax.models.networks import MaxoutNetwork, ReluNetwork
 from hardmax.regions._lines import rectified_lines
 from hardmax.regions._lines.lines import explore
 from hardmax.regions._lines.packed_layers import PackedLayers
-from hardmax.regions.cells import CellArrays
+from hardmax.regions.cell_arrays import CellArrays
 from hardmax.regions.engines import enumerate_regions
 from tests.sweeps import examples
 
@@ -67,14 +67,14 @@ def test_cells_and_breakpoints_are_those_of_the_integer_search(seed):
     ours, integers = explore(net.network, line), exact_search(net, line)
     np.testing.assert_array_equal(ours.signatures, integers.signatures)
     assert ours.breakpoints.tolist() == integers.breakpoints.tolist()
-    assert explore(net.network, line, count_only=True).cells.n_counted == len(integers)
+    assert explore(net.network, line, count_only=True).arrays.n_counted == len(integers)
 
 
 @examples(40)
 @given(st.integers(0, 10**6))
 def test_the_maps_are_within_their_radii(seed):
     net, line = random_case(seed)
-    ours, integers = explore(net.network, line).cells, exact_search(net, line).cells
+    ours, integers = explore(net.network, line).arrays, exact_search(net, line).arrays
     gap = np.abs(ours.maps - integers.maps)
     assert (gap <= ours.map_radii + integers.map_radii).all()
 
@@ -89,10 +89,10 @@ def test_the_errors_of_one_layer_reach_the_next():
     net = ReluNetwork([weight, rng.normal(size=(3, 3)), rng.normal(size=(3, 1))], None)
     ours = explore(net.network, Segment(*ends))
     integers = exact_search(net, Segment(*ends))
-    gap = np.abs(ours.cells.maps - integers.cells.maps)
-    assert ours.cells.decisions.rational == 0
+    gap = np.abs(ours.arrays.maps - integers.arrays.maps)
+    assert ours.arrays.decisions.rational == 0
     assert gap.max() > 1e-13
-    assert (gap <= ours.cells.map_radii + integers.cells.map_radii).all()
+    assert (gap <= ours.arrays.map_radii + integers.arrays.map_radii).all()
 
 
 @pytest.mark.parametrize("n_at_once", [1, 40, 100])
@@ -106,8 +106,8 @@ def test_parts_may_be_carried_few_at_a_time(monkeypatch, n_at_once):
     ours, integers = explore(net.network, line), exact_search(net, line)
     np.testing.assert_array_equal(ours.signatures, integers.signatures)
     assert (
-        np.abs(ours.cells.maps - integers.cells.maps)
-        <= ours.cells.map_radii + integers.cells.map_radii
+        np.abs(ours.arrays.maps - integers.arrays.maps)
+        <= ours.arrays.map_radii + integers.arrays.map_radii
     ).all()
 
 
@@ -134,9 +134,9 @@ def test_several_units_may_change_at_once():
     ours, integers = explore(net.network, line), exact_search(net, line)
     assert np.diff(ours.walk.starts).max() > 1
     np.testing.assert_array_equal(ours.signatures, integers.signatures)
-    gap = np.abs(ours.cells.maps - integers.cells.maps)
-    assert (gap <= ours.cells.map_radii + integers.cells.map_radii).all()
-    assert ours.cells.map_radii.max() < 1e-12
+    gap = np.abs(ours.arrays.maps - integers.arrays.maps)
+    assert (gap <= ours.arrays.map_radii + integers.arrays.map_radii).all()
+    assert ours.arrays.map_radii.max() < 1e-12
 
 
 @pytest.mark.parametrize("kind", [Line, Ray])
@@ -157,7 +157,7 @@ def test_most_intervals_need_no_integers():
     net = random_network(rng, [20, 60, 60, 60, 60, 3], "generic")
     found = explore(net.network, Segment(rng.normal(size=20), 9.0 * rng.normal(size=20)))
     assert len(found) > 100
-    assert found.cells.decisions.rational == 0
+    assert found.arrays.decisions.rational == 0
 
 
 def test_a_search_that_meets_a_doubt_comes_back_to_floats():
@@ -169,7 +169,7 @@ def test_a_search_that_meets_a_doubt_comes_back_to_floats():
     found = explore(net.network, Segment([-1.0], [2.0]))
     integers = exact_search(net, Segment([-1.0], [2.0]))
     np.testing.assert_array_equal(found.signatures, integers.signatures)
-    assert 0 < found.cells.decisions.rational < found.cells.decisions.filtered
+    assert 0 < found.arrays.decisions.rational < found.arrays.decisions.filtered
 
 
 def test_a_limit_leaves_the_first_cells():
@@ -177,7 +177,7 @@ def test_a_limit_leaves_the_first_cells():
     net = random_network(rng, [2, 10, 10, 1], "generic")
     line = Segment([-4.0, 1.0], [4.0, -2.0])
     whole, some = explore(net.network, line), explore(net.network, line, max_cells=5)
-    assert not some.cells.is_complete
+    assert not some.arrays.is_complete
     np.testing.assert_array_equal(some.signatures, whole.signatures[:5])
     assert some.breakpoints.tolist() == whole.breakpoints.tolist()[:4]
 

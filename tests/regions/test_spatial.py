@@ -50,7 +50,7 @@ def check(model, domain):
 def check_by_tree(model, domain):
     """Compare signatures with the split tree, which decides everything in integers."""
     found = check_shapes(model.network, domain)
-    truth = split_tree.explore(model.network, domain).cells
+    truth = split_tree.explore(model.network, domain).arrays
     assert sorted(found.signatures.tolist()) == sorted(truth.signatures.tolist())
     return found
 
@@ -253,7 +253,7 @@ def test_a_pyramid_whose_apex_lies_on_many_facets(n_sides):
     biases = np.array([-2.0, -40.0, 6.0])
     network = ReluNetwork([through_apex, np.ones((3, 1))], [biases, None]).network
     found = explore(network, domain)
-    truth = split_tree.explore(network, domain).cells
+    truth = split_tree.explore(network, domain).arrays
     assert sorted(found.signatures.tolist()) == sorted(truth.signatures.tolist())
     assert total_volume(found) == pytest.approx(ConvexHull(domain.vertices).volume, rel=1e-9)
 

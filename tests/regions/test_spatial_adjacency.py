@@ -198,7 +198,7 @@ def test_neighbours_among_some_cells_are_no_others():
     part = enumerate_regions(gaussian_transformer(1, 3, 5, 1, 2, 3), Box([-2] * 3, [2] * 3))
     chosen = list(range(0, part.n_cells, 2))
     expected = [pair for pair in part.neighbours.pairs.tolist() if not any(i % 2 for i in pair)]
-    assert part._neighbours_among(chosen).pairs.tolist() == expected
+    assert part.found.neighbours(chosen).pairs.tolist() == expected
     assert expected
 
 

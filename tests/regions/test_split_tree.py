@@ -87,9 +87,7 @@ def test_witnesses_lie_inside_their_cells(dim):
     for domain in box_and_space(dim):
         cells = {name: rows for name, rows, _ in reference_cells(model, domain)}
         found = explore(model.network, domain)
-        for name, point in zip(
-            found.cells.signatures.tolist(), found.witnesses.tolist(), strict=True
-        ):
+        for name, point in zip(found.signatures.tolist(), found.witnesses.tolist(), strict=True):
             assert point[-1] > 0
             for row in cells[tuple(name)]:
                 assert sum(a * b for a, b in zip(row, point, strict=True)) > 0
@@ -98,27 +96,27 @@ def test_witnesses_lie_inside_their_cells(dim):
 def test_proofs_are_kept_only_on_demand():
     found = explore(gaussian_relu(1, [2, 3]).network, WholeSpace(2))
     assert found.refusals is None
-    assert found.cells.decisions.rational > 0
-    assert found.cells.decisions.filtered == 0
+    assert found.arrays.decisions.rational > 0
+    assert found.arrays.decisions.filtered == 0
 
 
 def test_decisions_grow_with_the_answer_not_with_the_signatures():
     # 25 units in the plane have 2**25 signatures and 326 cells.
     found = explore(gaussian_relu(7, [2, 25]).network, WholeSpace(2), count_only=True)
-    assert found.cells.n_counted == 1 + 25 + 25 * 24 // 2
-    assert found.cells.decisions.total < 25 * 2 * found.cells.n_counted
+    assert found.arrays.n_counted == 1 + 25 + 25 * 24 // 2
+    assert found.arrays.decisions.total < 25 * 2 * found.arrays.n_counted
 
 
 @pytest.mark.parametrize(("dim", "n_units"), [(5, 8), (8, 10), (12, 9)])
 def test_hyperplanes_in_general_position_cut_space_as_zaslavsky_says(dim, n_units):
     found = explore(gaussian_relu(3, [dim, n_units]).network, WholeSpace(dim), count_only=True)
-    assert found.cells.n_counted == sum(comb(n_units, k) for k in range(dim + 1))
+    assert found.arrays.n_counted == sum(comb(n_units, k) for k in range(dim + 1))
 
 
 @pytest.mark.parametrize("n_decisions", [0, 3, 40])
 def test_time_that_is_up_ends_the_search_between_two_cells_too(monkeypatch, n_decisions):
     model = gaussian_relu(1, [3, 6, 6])
-    whole = {tuple(row) for row in explore(model.network, WholeSpace(3)).cells.signatures.tolist()}
+    whole = {tuple(row) for row in explore(model.network, WholeSpace(3)).arrays.signatures.tolist()}
     now = 0.0
 
     def decide(rows):
@@ -129,7 +127,7 @@ def test_time_that_is_up_ends_the_search_between_two_cells_too(monkeypatch, n_de
     usual = split_tree.decide_open_cone
     monkeypatch.setattr(split_tree, "decide_open_cone", decide)
     monkeypatch.setattr(split_tree.time, "monotonic", lambda: now)
-    found = explore(model.network, WholeSpace(3), max_seconds=float(n_decisions)).cells
+    found = explore(model.network, WholeSpace(3), max_seconds=float(n_decisions)).arrays
     # The one under way is finished.
     assert now <= n_decisions + 1.0
     assert not found.is_complete

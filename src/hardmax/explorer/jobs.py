@@ -12,6 +12,7 @@ import numpy as np
 from hardmax.errors import ArgumentError
 from hardmax.explorer.plain_data import domain_from_data, model_from_data
 from hardmax.models.argmax import AffineMap, ArgmaxNetwork
+from hardmax.regions._plane.cells import PlaneCells
 from hardmax.regions._search.plane import search_domain
 from hardmax.regions._search.plane_domains import read_planar_domain
 from hardmax.regions._search.runs import SLICE_S, Run, next_budget, pack_cells
@@ -111,7 +112,8 @@ def find_cells(
         status = run.run_slice(MOST_CELLS, budget)
         if status in (DONE, CELL_LIMIT) or time.monotonic() > deadline:
             cells = pack_cells([run], status == DONE, 1)
-            return Partition(network, charted(domain, network.dim_in), cells, "planar")
+            charts = charted(domain, network.dim_in)
+            return Partition(network, charts, PlaneCells(network, charts, cells), "planar")
         if status == BUDGET:
             budget = next_budget(budget, time.perf_counter() - began, SLICE_S)
         else:

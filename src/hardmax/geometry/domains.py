@@ -308,7 +308,7 @@ class Segment:
 
 
 @dataclass(frozen=True, eq=False)
-class _DirectedDomain:
+class _Directed:
     """The base class of `Line` and `Ray`: an origin, a direction and their chart."""
 
     origin: FloatArray
@@ -338,7 +338,7 @@ class _DirectedDomain:
 
 
 @dataclass(frozen=True, eq=False)
-class Line(_DirectedDomain):
+class Line(_Directed):
     r"""The line $\{o + t v : t \in \mathbb{R}\}$.
 
     Attributes:
@@ -363,7 +363,7 @@ class Line(_DirectedDomain):
 
 
 @dataclass(frozen=True, eq=False)
-class Ray(_DirectedDomain):
+class Ray(_Directed):
     r"""The ray $\{o + t v : t \ge 0\}$.
 
     Attributes:
@@ -387,13 +387,13 @@ class Ray(_DirectedDomain):
         return np.array([[-1, 0]], dtype=object)
 
 
-def _map_coordinates(domain: Slice | _DirectedDomain, coordinates: FloatArray) -> FloatArray:
+def _map_coordinates(domain: Slice | _Directed, coordinates: FloatArray) -> FloatArray:
     t = Sizes(dim=domain.dim).floats("coordinates", coordinates, ("n_points", "dim"), nonempty=())
     weight, bias = domain.chart
     return np.asarray(t @ weight + bias)
 
 
-def _read_direction(domain: _DirectedDomain) -> None:
+def _read_direction(domain: _Directed) -> None:
     sizes = Sizes()
     origin = sizes.floats("origin", domain.origin, ("ambient_dim",))
     direction = sizes.floats("direction", domain.direction, ("ambient_dim",))

@@ -1,9 +1,12 @@
 from ._graphs.searches import Pieces as Pieces
+from ._measures.measures import Answers as Answers
 from ._neighbours.adjacency import Neighbours as Neighbours
+from .cell_arrays import CellArrays as CellArrays
+from .cell_arrays import CellFacets as CellFacets
+from .cell_arrays import WallNames as WallNames
 from .cell_rows import CellRows as CellRows
-from .cells import CellArrays as CellArrays
-from .cells import CellFacets as CellFacets
-from .cells import WallNames as WallNames
+from .cells import Cells as Cells
+from .cells import Outline as Outline
 from .certificates import make_certificate as make_certificate
 from .charted_domains import ChartedDomain as ChartedDomain
 from .counts import AtLeast as AtLeast

@@ -28,9 +28,10 @@ from hardmax.models.argmax import ArgmaxNetwork
 from hardmax.models.layer_words import LayerWords
 from hardmax.models.model_arguments import read_network
 from hardmax.models.storage import model_bytes, model_from_bytes
-from hardmax.regions.cells import CellArrays, CellFacets, WallNames, form_starts
+from hardmax.regions.cell_arrays import CellArrays, CellFacets, WallNames, form_starts
 from hardmax.regions.charted_domains import ChartedDomain, as_domain, charted
 from hardmax.regions.csv_tables import write_csv
+from hardmax.regions.engine_cells import wrap_arrays
 from hardmax.regions.engines import MOST_SPATIAL
 from hardmax.regions.partition import Partition
 from hardmax.typing import AnyArray, DomainLike, IntArray, ModelLike
@@ -186,7 +187,8 @@ def from_arrow(table: Any, model: Any = None, domain: Any = None) -> Partition:
             cells = _with_wall_names(cells, network, len(where.exact_rows))
     except (pa.ArrowException, KeyError, TypeError, ValueError, AttributeError) as error:
         raise _refused(error) from None
-    return Partition(network, where, cells, header["engine"])
+    found = wrap_arrays(header["engine"], network, where, cells)
+    return Partition(network, where, found, header["engine"])
 
 
 def save_partition(partition: Partition, path: str | os.PathLike[str]) -> None:

@@ -37,8 +37,10 @@ from hardmax.models._arithmetic.normed_maps import is_relu_network
 from hardmax.models.argmax import ArgmaxNetwork
 from hardmax.models.graphs.graph_networks import GraphNetwork
 from hardmax.models.model_arguments import read_model, read_network
-from hardmax.regions.cells import CellArrays, nothing_found
+from hardmax.regions.cell_arrays import CellArrays, nothing_found
+from hardmax.regions.cells import Cells
 from hardmax.regions.charted_domains import ChartedDomain, charted, refuse_outside
+from hardmax.regions.engine_cells import wrap_arrays
 from hardmax.regions.graph_partitions import GraphPartition, explore_graph
 from hardmax.regions.partition import Partition
 from hardmax.typing import DomainLike, ModelLike, TorchModule
@@ -210,9 +212,9 @@ def _enumerate(
     if store is not None or executor is not None:
         return _stored(network, where, engine, limits, store, executor)
     if engine == "split_tree" and where.dim > MOST_SPATIAL:
-        from hardmax.regions._tree.least_work import refuse_hopeless_search
+        from hardmax.regions._tree.least_work import refuse_hopeless
 
-        refuse_hopeless_search(given, network, where, max_cells, max_seconds)
+        refuse_hopeless(given, network, where, max_cells, max_seconds)
     return _searched(network, where, engine, limits)
 
 
@@ -242,7 +244,7 @@ def _stored(
     try:
         search_into(store, network, where, engine, **limits, executor=executor)
     except TimeIsUp:  # Hashing or writing the model alone took too long.
-        return Partition(network, where, nothing_found(network.n_groups), engine)
+        return Partition(network, where, _no_cells(network, where), engine)
     except Interrupted as stop:
         raise Interrupted(str(stop), open_partition(store, network)) from None
     with no_time_limit():
@@ -261,13 +263,13 @@ def _searched(
 ) -> Partition:
     """Run an engine and return its cells as a partition, even after Ctrl-C."""
 
-    def packed(found: Any) -> Partition:
-        cells = getattr(found, "cells", found)
-        if cells is not found and engine == "lines":
-            return Partition(network, where, cells, engine, _line=found)
-        if cells is not found:
-            return Partition(network, where, cells, engine, found.witnesses)
-        return Partition(network, where, cells, engine)
+    def packed(found: Cells | CellArrays) -> Partition:
+        if isinstance(found, CellArrays):
+            found = wrap_arrays(engine, network, where, found)
+        return Partition(network, where, found, engine)
+
+    def stopped() -> Partition:
+        return Partition(network, where, _no_cells(network, where), engine)
 
     try:
         with restore_interrupts:
@@ -275,9 +277,9 @@ def _searched(
     except Interrupted as stop:
         partial = packed(stop.partial)
     except TimeIsUp:
-        return packed(nothing_found(network.n_groups))
+        return stopped()
     except KeyboardInterrupt:
-        partial = packed(nothing_found(network.n_groups))
+        partial = stopped()
     raise Interrupted(
         f"the search was interrupted; `partial` holds the cells found so far ({partial.n_cells:,} "
         f"cell{'s' * (partial.n_found != 1)})",
@@ -285,8 +287,12 @@ def _searched(
     )
 
 
+def _no_cells(network: ArgmaxNetwork, where: ChartedDomain) -> Cells:
+    return Cells(network, where, nothing_found(network.n_groups))
+
+
 @cache
-def _search_of(engine: str) -> Callable[..., Any]:
+def _search_of(engine: str) -> Callable[..., Cells | CellArrays]:
     """Load an engine."""
     if engine == "planar":
         from hardmax.regions._search import plane as planar
@@ -314,7 +320,7 @@ def _along_a_line(
         # If the search is stopped early, it must have found the first cells of the line.
         may_turn = network.n_weights <= _NARROW and (limits["count_only"] or len(limits) == 1)
         found = lines.explore(network, line, **limits, most_exact=_PATIENCE if may_turn else None)
-        if found.cells.is_complete or not may_turn or found.search.n_exact <= _PATIENCE:
+        if found.arrays.is_complete or not may_turn or found.search.n_exact <= _PATIENCE:
             return found
     cells = spatial.explore(network, line, **limits)
     if limits["count_only"] or not cells.is_complete:

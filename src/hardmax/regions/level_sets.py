@@ -24,15 +24,12 @@ from hardmax.exact.integer_vectors import Vector, primitive
 from hardmax.exact.rounding import RAISE, TINY, rounding_factor
 from hardmax.geometry.polytopes import Polytope
 from hardmax.models.argmax import AffineMap
-from hardmax.regions._search.plane_domains import read_planar_domain
 from hardmax.regions.cell_rows import ExactLayers
 from hardmax.regions.partition import Partition
 from hardmax.typing import BoolArray, FloatArray, IntArray
 
 ABOVE, BELOW, CROSSED, OPEN = 1, -1, 0, 2
 """The output on a closed cell, proven by floats: above the value, below it, both, or unknown."""
-_STORED_RADIUS = 2.0**-29
-"""The error of a planar vertex is at most this times its largest coordinate or the scale."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -120,7 +117,7 @@ def level_set(
         [-0.75, 0.75]
     """
     partition.require_complete("level_set")
-    partition._require_stored()
+    partition.require_stored()
     dim_out = partition.network.dim_out
     output = integer("output", output, at_least=0, at_most=dim_out - 1)
     weight = np.zeros((dim_out, 1))
@@ -166,16 +163,16 @@ def cell_sides(partition: Partition, reading: AffineMap) -> IntArray:
         >>> [cell_sides(part, AffineMap([[1.0]], [x])).tolist() for x in (-0.5, 0.5, 0.0)]
         [[-1, 0], [1, 1], [2, 2]]
     """
-    cells, n_cells = partition.cells, partition.n_found
-    points = _points(partition)
-    if cells.maps is None or cells.map_radii is None or points is None or not n_cells:
+    n_cells, points, found = partition.n_found, _points(partition), partition.found.maps
+    if found is None or points is None or not n_cells:
         return np.full(n_cells, OPEN)
+    maps, radii = found
     owners, dim = np.repeat(np.arange(n_cells), np.diff(points.starts)), partition.domain.dim
-    radii = cells.map_radii.reshape(n_cells, -1).max(axis=1)
+    radii = radii.reshape(n_cells, -1).max(axis=1)
     with np.errstate(all="ignore"):
         weight, bias = reading.weight[:, 0], reading.bias[0]
         total = np.abs(weight).sum()
-        forms, sizes = cells.maps @ weight, np.abs(cells.maps) @ np.abs(weight)
+        forms, sizes = maps @ weight, np.abs(maps) @ np.abs(weight)
         forms[:, -1] += bias
         sizes[:, -1] += abs(bias)
         # A weighted sum of outputs; the others have weight zero.
@@ -218,23 +215,10 @@ class _Points(NamedTuple):
 
 def _points(partition: Partition) -> _Points | None:
     """Return the vertices of all cells with bounds on their errors; None if they are not stored."""
-    cells, line = partition.cells, partition._line
-    if cells.vertices is None or cells.starts is None:
+    outline = partition.found.outline
+    if outline is None:
         return None
-    at, starts = cells.vertices, cells.starts
-    ways = np.zeros_like(at) if cells.directions is None else cells.directions
-    way_rho = np.zeros(len(at))
-    if line is not None:
-        ends = line.ends.where.radii
-        rho = np.column_stack([ends[:-1], ends[1:]]).ravel()
-    elif cells.facets is not None:
-        rho, way_rho = np.repeat(cells.facets.blurs, np.diff(starts), axis=0).T
-    elif partition.domain.dim == 2:
-        scale = read_planar_domain(partition.domain, partition.domain.ambient_dim).scale
-        rho = _STORED_RADIUS * np.maximum(np.abs(at).max(axis=1), scale)
-        way_rho = np.full(len(at), _STORED_RADIUS)
-    else:
-        return None
+    starts, at, rho, ways, way_rho = outline
     is_far = (ways != 0.0).any(axis=1)
     # A vertex whose stored direction is zero is finite.
     way_rho = np.where(is_far, way_rho, 0.0)
@@ -273,9 +257,9 @@ class _ExactPieces(DropsCachesOnPickle):
 
     def _cell(self, cell: int) -> tuple[Vector, list[Vector]]:
         if cell not in self._known:
-            partition, line = self.partition, self.partition._line
-            signature = partition.cells.signatures[cell] if line is None else line.walk.row(cell)
-            walls = _facets(partition, cell)
+            partition = self.partition
+            signature = partition.found.signature(cell)
+            walls = partition.found.facet_forms(cell)
             if walls is None:
                 rows = partition.rows(cell)
                 output, vectors = rows.stream.compose(partition.network.readout), list(rows.walls)
@@ -287,20 +271,6 @@ class _ExactPieces(DropsCachesOnPickle):
             inside = [(*(-x for x in row[:-1]), row[-1]) for row in vectors]
             self._known[cell] = form, inside
         return self._known[cell]
-
-
-def _facets(partition: Partition, cell: int) -> list[tuple[int, int]] | None:
-    """Return group and rival of each inner facet of a cell; None if facets are not stored."""
-    cells = partition.cells
-    if cells.wall_names is not None and cells.starts is not None:
-        codes = np.asarray(cells.wall_names.codes[cells.starts[cell] : cells.starts[cell + 1]])
-        codes, first = codes[codes >= 0], cells.wall_names.form_starts
-        groups = np.searchsorted(first, codes, side="right") - 1
-        return list(zip(groups.tolist(), (codes - first[groups]).tolist(), strict=True))
-    if cells.facets is not None:
-        begin, end = cells.facets.starts[cell : cell + 2]
-        return [(group, rival) for group, rival in cells.facets.facets[begin:end].tolist()]
-    return None
 
 
 def _at_most_zero(form: Vector) -> Vector:

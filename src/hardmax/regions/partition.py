@@ -1,9 +1,8 @@
 r"""`Partition`: the cells of a model on a domain, with their measures, neighbours and display."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import cached_property, wraps
 from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 
@@ -20,31 +19,23 @@ from hardmax._ground.display import (
 from hardmax._ground.interrupts import restore_interrupts
 from hardmax._ground.palette import cell_colours, palette, to_hex
 from hardmax._ground.pickling import DropsCachesOnPickle, cached_attribute
-from hardmax.errors import ArgumentError, IncompleteError, Interrupted, RecordFormatError
+from hardmax.errors import ArgumentError, IncompleteError, Interrupted
 from hardmax.exact.decisions import Decisions
 from hardmax.exact.dyadic import nearest_floats, rationals
-from hardmax.exact.integer_vectors import wide_rows
-from hardmax.geometry.cones import decide_open_cone
 from hardmax.geometry.polytopes import Polytope
 from hardmax.models._arithmetic.recomposition import RationalForms
 from hardmax.models.argmax import ArgmaxNetwork
 from hardmax.models.points import PointBatch
-from hardmax.regions._location.points import CellLocator
 from hardmax.regions._measures.measures import (
     BALL,
     VOLUME,
     WITNESS,
-    Answers,
-    inscribed_ball,
-    is_wide,
-    precise_ball,
     rounded_number,
 )
-from hardmax.regions._neighbours.adjacency import Neighbours, cell_polytope, neighbouring_cells
-from hardmax.regions._neighbours.plane import planar_neighbours
-from hardmax.regions._neighbours.space import spatial_neighbours
-from hardmax.regions.cell_rows import CellRows, Wall, cell_rows
-from hardmax.regions.cells import CellArrays
+from hardmax.regions._neighbours.adjacency import Neighbours
+from hardmax.regions.cell_arrays import CellArrays
+from hardmax.regions.cell_rows import CellRows, Wall
+from hardmax.regions.cells import Cells
 from hardmax.regions.certificate_format import Certificate
 from hardmax.regions.certificates import make_certificate
 from hardmax.regions.charted_domains import ChartedDomain
@@ -59,8 +50,7 @@ from hardmax.regions.merging import (
 from hardmax.typing import ArrayLike, FloatArray, IntArray, WideArray
 
 if TYPE_CHECKING:
-    from hardmax.regions._lines.lines import LineCells
-    from hardmax.regions._location.lines import LineLocator
+    pass
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,7 +134,7 @@ def partition_card(partition: "Partition") -> str:
 def _picture(partition: "Partition") -> str:
     """Return an SVG picture of the cells, or an empty string if it cannot be drawn quickly."""
     cells = partition.cells
-    drawable = partition.domain.dim == 2 and cells.directions is None and partition._line is None
+    drawable = partition.domain.dim == 2 and cells.directions is None
     if not drawable or cells.vertices is None or cells.starts is None:
         return ""
     if not 1 <= len(cells.starts) - 1 <= MOST_DRAWN:
@@ -202,11 +192,9 @@ class Partition(DropsCachesOnPickle):
     Attributes:
         network: The model as argmax layers.
         domain: The domain with its chart.
-        cells: The arrays that the engine returned.
+        found: The cells as the engine returned them. It answers every question about single cells.
         engine: The engine that found the cells: `"lines"`, `"planar"`, `"spatial"` or
             `"split_tree"`.
-        stored_witnesses: Integers `(p, q)` of shape `(n_cells, dim + 1)`, one row for each cell:
-            the point `p / q` lies in the cell. None if the engine does not store them.
 
     Examples:
         >>> from hardmax import Box, ReluNetwork, enumerate_regions
@@ -224,10 +212,8 @@ class Partition(DropsCachesOnPickle):
 
     network: ArgmaxNetwork
     domain: ChartedDomain
-    cells: CellArrays
+    found: Cells
     engine: str
-    stored_witnesses: WideArray | None = None
-    _line: "LineCells | None" = None  # The cells as the engine for lines stores them.
 
     def __repr__(self) -> str:
         count = f"{self.n_cells} cell{'s' * (self.n_found != 1)}"
@@ -245,6 +231,11 @@ class Partition(DropsCachesOnPickle):
 
     def __bool__(self) -> bool:
         return True
+
+    @property
+    def cells(self) -> CellArrays:
+        """The arrays that the engine stored: vertices, maps and walls of cells."""
+        return self.found.arrays
 
     @property
     def n_found(self) -> int:
@@ -269,8 +260,8 @@ class Partition(DropsCachesOnPickle):
     @property
     def signatures(self) -> IntArray:
         """The index of the winner in every group, for each cell: shape `(n_cells, n_groups)`."""
-        self._require_stored()
-        return self.cells.signatures if self._line is None else self._line.signatures
+        self.require_stored()
+        return self.found.signatures
 
     @cached_property
     def n_affine_maps(self) -> Count:
@@ -288,7 +279,7 @@ class Partition(DropsCachesOnPickle):
         missing cells may connect regions that seem separate. For a ReLU network on a line, the
         search finds cells without gaps, and the bound is the number of regions found.
         """
-        if not self.is_complete and self._line is None:
+        if not self.is_complete and self.found.has_gaps:
             return self.n_affine_maps
         return as_count(int(self.region_labels.max(initial=-1)) + 1, self.is_complete)
 
@@ -296,15 +287,11 @@ class Partition(DropsCachesOnPickle):
     @_kept_on_interrupt
     def map_classes(self) -> IntArray:
         """The number of each cell's affine map, equal if and only if the maps are: `(n_cells,)`."""
-        self._require_stored()
-        shape = self.n_found, -1 if self.n_found else 0
+        self.require_stored()
         maps, radii = np.zeros((self.n_found, 1)), np.full((self.n_found, 1), np.inf)
-        if self.cells.maps is not None and self.cells.map_radii is not None:
-            maps, radii = self.cells.maps, self.cells.map_radii
-            if radii.ndim == 1:
-                radii = radii.reshape(self.n_found, *(1,) * (maps.ndim - 1))
-            radii = np.broadcast_to(radii, maps.shape).reshape(shape)
-            maps = maps.reshape(shape)
+        if self.found.maps is not None:
+            shape = self.n_found, -1 if self.n_found else 0
+            maps, radii = (array.reshape(shape) for array in self.found.maps)
         candidates = candidate_classes(maps, radii)
         return same_map_classes(candidates, maps, radii, lambda i: map_key(self.exact_map(i)))
 
@@ -321,11 +308,11 @@ class Partition(DropsCachesOnPickle):
         is_shared = np.bincount(self.map_classes)[self.map_classes] > 1
         if not is_shared.any():
             groups = []
-        elif self.cells.wall_names is not None or self.cells.facets is not None:
+        elif self.found.has_walls:
             groups = [np.flatnonzero(is_shared).tolist()]
         else:
             groups = [group for group in members(self.map_classes) if len(group) > 1]
-        pairs = [self._neighbours_among(group).pairs for group in groups]
+        pairs = [self.found.neighbours(group).pairs for group in groups]
         none = np.empty((0, 2), dtype=np.int64)
         return connected_classes(self.map_classes, np.concatenate([none, *pairs]))
 
@@ -337,9 +324,9 @@ class Partition(DropsCachesOnPickle):
         The output at a point `t` of cell `i` is `(t, 1) @ affine_maps[i]`. See `exact_map` for
         exact coefficients.
         """
-        self._require_stored()
-        if self.cells.maps is not None:
-            return self.cells.maps
+        self.require_stored()
+        if self.found.maps is not None:
+            return self.found.maps[0]
         shape = self.n_found, self.domain.dim + 1, self.network.dim_out
         maps = np.empty(shape)
         for i in range(self.n_found):
@@ -352,7 +339,7 @@ class Partition(DropsCachesOnPickle):
         Args:
             cell: The index of the cell.
         """
-        return self.rows(cell).stream.compose(self.network.readout)
+        return self.found.exact_map(self._index(cell))
 
     def rows(self, cell: int) -> CellRows:
         """Return the exact inequalities of a cell and the walls on which they are equalities.
@@ -360,11 +347,7 @@ class Partition(DropsCachesOnPickle):
         Args:
             cell: The index of the cell.
         """
-        self._require_stored()
-        index = integer("cell", cell, at_least=0, at_most=self.n_found - 1)
-        line = self._line
-        signature = self.cells.signatures[index] if line is None else line.walk.row(index)
-        return cell_rows(self.network, self.domain, signature)
+        return self.found.rows(self._index(cell))
 
     def polytope(self, cell: int) -> Polytope:
         """Return the closure of a cell as an exact polytope in the domain's coordinates.
@@ -372,24 +355,20 @@ class Partition(DropsCachesOnPickle):
         Args:
             cell: The index of the cell.
         """
-        return cell_polytope(self.rows(cell), self.domain.dim)
+        return self.found.polytope(self._index(cell))
+
+    def _index(self, cell: int) -> int:
+        self.require_stored()
+        return integer("cell", cell, at_least=0, at_most=self.n_found - 1)
 
     @cached_property
     @_kept_on_interrupt
     def exact_witnesses(self) -> WideArray:
         """A point in the interior of each cell, as fractions: shape `(n_cells, dim)`."""
-        self._require_stored()
-        if self.stored_witnesses is not None:
-            return _quotients(self.stored_witnesses.tolist(), self.domain.dim)
-        floats, left_open = self._measured(WITNESS)
+        self.require_stored()
+        floats, left_open = self.found.measure(WITNESS)
         witnesses = rationals(floats)
-        if self._line is not None:
-            inside = [[one.midpoint()] for one in self._line.intervals(left_open)]
-            witnesses[left_open] = wide_rows(inside, 1)
-            return witnesses
-        witnesses[left_open] = _quotients(
-            [self._interior_point(i) for i in left_open.tolist()], self.domain.dim
-        )
+        witnesses[left_open] = self.found.interior_points(left_open)
         return witnesses
 
     @cached_property
@@ -401,10 +380,8 @@ class Partition(DropsCachesOnPickle):
         coordinates inside the cell is used if one is found. In higher dimensions, and for cells
         that are too thin, the points are rounded and may lie outside their cells.
         """
-        self._require_stored()
-        if self.stored_witnesses is not None:
-            return nearest_floats(self.exact_witnesses)
-        witnesses, left_open = self._measured(WITNESS)
+        self.require_stored()
+        witnesses, left_open = self.found.measure(WITNESS)
         if len(left_open):
             witnesses[left_open] = nearest_floats(self.exact_witnesses[left_open])
         return witnesses
@@ -422,13 +399,8 @@ class Partition(DropsCachesOnPickle):
                 "`breakpoints` requires a domain of dimension 1; this domain has dimension "
                 f"{self.domain.dim}."
             )
-        self._require_stored()
-        if self._line is not None:
-            return self._line.breakpoints
-        ends = (self.polytope(i).exact_vertices.ravel().tolist() for i in range(self.n_found))
-        counts = Counter(end for both in ends for end in both)
-        shared = sorted(end for end, count in counts.items() if count == 2)
-        return np.array(shared, dtype=object)
+        self.require_stored()
+        return self.found.breakpoints
 
     @cached_attribute
     @_kept_on_interrupt
@@ -437,8 +409,8 @@ class Partition(DropsCachesOnPickle):
 
         If the search was stopped early, only pairs of cells that were found.
         """
-        self._require_stored()
-        return self._neighbours_among(None)
+        self.require_stored()
+        return self.found.neighbours()
 
     @property
     def volumes(self) -> FloatArray:
@@ -462,23 +434,18 @@ class Partition(DropsCachesOnPickle):
     @_kept_on_interrupt
     def exact_volumes(self) -> WideArray:
         """The exact volume of each cell in the domain's coordinates: fractions or `inf`."""
-        self._require_stored()
+        self.require_stored()
         volumes = np.empty(self.n_found, dtype=object)
-        volumes[:] = self._exact_volumes_of(np.arange(self.n_found))
+        volumes[:] = self.found.exact_volumes(np.arange(self.n_found))
         return volumes
-
-    def _exact_volumes_of(self, cells: IntArray) -> list[Fraction | float]:
-        if self._line is not None:
-            return [one.length() for one in self._line.intervals(cells)]
-        return [self.polytope(i).volume for i in cells.tolist()]
 
     @cached_property
     @_kept_on_interrupt
     def _volumes(self) -> FloatArray:
         """The volumes and their radii: shape `(n_cells, 2)`."""
-        self._require_stored()
-        volumes, left_open = self._measured(VOLUME)
-        for i, volume in zip(left_open, self._exact_volumes_of(left_open), strict=True):
+        self.require_stored()
+        volumes, left_open = self.found.measure(VOLUME)
+        for i, volume in zip(left_open, self.found.exact_volumes(left_open), strict=True):
             volumes[i] = rounded_number(volume)
         return volumes
 
@@ -497,17 +464,10 @@ class Partition(DropsCachesOnPickle):
         stores no vertices. The radius is then still never too large, but may be smaller than the
         largest. If the program fails, the centre and the radius are NaN.
         """
-        self._require_stored()
-        dim = self.domain.dim
-        balls, left_open = self._measured(BALL)
+        self.require_stored()
+        balls, left_open = self.found.measure(BALL)
         for i in left_open.tolist():
-            rows = [*self.rows(i).walls]
-            if is_wide(rows, dim):
-                balls[i, -1] = np.inf
-            else:
-                balls[i, :-1], balls[i, -1] = (precise_ball if dim <= 3 else inscribed_ball)(
-                    rows, dim
-                )
+            balls[i, :-1], balls[i, -1] = self.found.largest_ball(i)
         wide = np.isinf(balls[:, -1])
         if wide.any():
             balls[wide, :-1] = self.witnesses[wide]
@@ -537,9 +497,9 @@ class Partition(DropsCachesOnPickle):
             IncompleteError: If the search was stopped early.
             ArgumentError: If the cells were counted but not stored.
         """
-        self._require_stored()
+        self.require_stored()
         self.require_complete("certificate")
-        witnesses: FloatArray | WideArray | None = self.stored_witnesses
+        witnesses: FloatArray | WideArray | None = self.found.witnesses
         if self.domain.dim <= 2:
             # Floats are short and quickly proven to be inside. The others will be replaced.
             witnesses = np.nan_to_num(self.witnesses)
@@ -567,62 +527,9 @@ class Partition(DropsCachesOnPickle):
             >>> part.locate([[-0.5], [0.5], [0.0], [1.0], [3.0]]).tolist()
             [0, 1, -1, -1, -1]
         """
-        self._require_stored()
+        self.require_stored()
         batch = PointBatch.read("points", points, self.domain.dim)
-        return batch.unpack(self._locator(batch.rows))
-
-    @cached_property
-    def _locator(self) -> "CellLocator | LineLocator":
-        if self._line is not None:
-            from hardmax.regions._location.lines import LineLocator
-
-            return LineLocator(self._line)
-        return CellLocator(self.network, self.domain, self.signatures)
-
-    def _neighbours_among(self, chosen: Iterable[int] | None) -> Neighbours:
-        """Find the neighbours among the chosen cells, or among all cells if `chosen` is None."""
-        if self.cells.wall_names is not None:
-            return planar_neighbours(self.network, self.domain, self.cells, chosen)
-        # A compiled search stores facets, which need not be copied into arrays.
-        if self.cells.found is not None or self.cells.facets is not None:
-            return spatial_neighbours(self.network, self.domain, self.cells, chosen)
-        among = range(self.n_found) if chosen is None else chosen
-        return neighbouring_cells(((i, self.rows(i)) for i in among), self.domain.dim)
-
-    def _measured(self, question: int) -> Answers:
-        """Measure all cells in floats with proven errors, and list the cells left undecided."""
-        if self._line is not None:
-            return self._line.measured(question)
-        if self.cells.wall_names is not None or self.cells.walls is not None:
-            # Compiled code is loaded when it is needed.
-            from hardmax.regions._measures.plane import measured
-
-            return measured(self.network, self.domain, self.cells, question)
-        if self.cells.facets is not None and self.domain.dim == 1:
-            from hardmax.regions._measures.line import interval_ends, measured_intervals
-
-            # A table read from a file may contain anything.
-            if self.cells.starts is not None and (np.diff(self.cells.starts) == 2).all():
-                return measured_intervals(*interval_ends(self.cells), question)
-        elif self.cells.facets is not None:
-            from hardmax.regions._measures import space as spatial_measures
-
-            return spatial_measures.measured(self.network, self.domain, self.cells, question)
-        width = {VOLUME: 2, WITNESS: self.domain.dim, BALL: self.domain.dim + 1}[question]
-        return Answers(np.zeros((self.n_found, width)), np.arange(self.n_found))
-
-    def _interior_point(self, cell: int) -> list[int]:
-        height = (*(0,) * self.domain.dim, 1)
-        rows = wide_rows([*self.rows(cell).walls, height], self.domain.dim + 1)
-        direction = decide_open_cone(rows).direction
-        if direction is None:
-            # No engine returns such a cell, so it comes from a file.
-            raise RecordFormatError(
-                f"Cell {cell} is empty: the model has no cell with this signature on the domain. "
-                "The file from which the cells were loaded has been modified. Search again."
-            )
-        point: list[int] = direction.tolist()
-        return point
+        return batch.unpack(self.found.locator(batch.rows))
 
     def require_complete(self, name: str) -> None:
         """Raise an error if the search was stopped early, for results that need all cells.
@@ -639,15 +546,14 @@ class Partition(DropsCachesOnPickle):
                 f"{self.n_found}. Search again without a limit."
             )
 
-    def _require_stored(self) -> None:
-        n_stored = self.cells.n_stored if self._line is None else len(self._line)
-        if n_stored != self.n_found:
+    def require_stored(self) -> None:
+        """Raise an error if the cells were only counted, for results that need the cells.
+
+        Raises:
+            ArgumentError: If the cells were counted but not stored.
+        """
+        if self.found.n_stored != self.n_found:
             raise ArgumentError(
                 "The cells of this partition were counted but not stored, so only their number is "
                 "known. Search again with `count_only=False`."
             )
-
-
-def _quotients(points: list[list[int]], dim: int) -> WideArray:
-    """Return the points `p / q` for integers `(p, q)`, shape `(n, dim)`."""
-    return wide_rows([[Fraction(x, p[-1]) for x in p[:-1]] for p in points], dim)

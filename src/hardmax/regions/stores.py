@@ -29,16 +29,17 @@ from hardmax.regions._stores.manifests import (
     MANIFEST,
     MODEL,
     Manifest,
-    explain_write_errors,
     read_manifest,
     read_shard,
+    writing,
 )
 from hardmax.regions.arrow_tables import is_ascending, load_partition, parse_stored_domain
-from hardmax.regions.cells import CellArrays, CellFacets, LazyCellArrays, WallNames
+from hardmax.regions.cell_arrays import CellArrays, CellFacets, LazyCellArrays, WallNames
 from hardmax.regions.certificate_format import REFUSALS
 from hardmax.regions.certificate_parts import PartContext, PartEnds, part_contexts, part_ends
 from hardmax.regions.certificates import make_part
 from hardmax.regions.charted_domains import charted
+from hardmax.regions.engine_cells import wrap_arrays
 from hardmax.regions.engines import MOST_SPATIAL
 from hardmax.regions.partition import Partition
 from hardmax.typing import AnyArray, ModelLike
@@ -79,7 +80,7 @@ class StoredPartition(Partition):
     @property
     def explored(self) -> float:
         """The approximate fraction of the domain's volume that was searched; NaN if unknown."""
-        return self._manifest.explored_share
+        return self._manifest.explored
 
     def shards(self) -> Iterator[Partition]:
         """Read the shards one after the other, in the order of their cells.
@@ -158,7 +159,7 @@ class StoredPartition(Partition):
         n = n_workers(workers, executor)
         who = executor or ("processes" if n > 1 else None)
         target = Path(folder).absolute()
-        with explain_write_errors(target, "folder"):
+        with writing(target, "folder"):
             target.mkdir(parents=True, exist_ok=True)
         files = [target / f"{shard.digest[:16]}.json" for shard in self._manifest.shards]
         missing = [i for i, file in enumerate(files) if not file.exists()]
@@ -172,7 +173,7 @@ class StoredPartition(Partition):
         answers, failed = map_any_order(partial(_certify, *place), wanted, n, who), []
         for (i, _, _), answer in track(answers, "certificate parts", len(missing)):
             if isinstance(answer, OSError):
-                with explain_write_errors(target, "folder"):
+                with writing(target, "folder"):
                     raise answer
             if isinstance(answer, Exception):
                 shard = self._manifest.shards[i].file
@@ -272,7 +273,13 @@ def open_partition(
         has_means=manifest.has_means,
     )
     part = StoredPartition(
-        network, where, cells, manifest.engine, folder=folder, _manifest=manifest, max_bytes=limit
+        network,
+        where,
+        wrap_arrays(manifest.engine, network, where, cells),
+        manifest.engine,
+        folder=folder,
+        _manifest=manifest,
+        max_bytes=limit,
     )
     return part
 

@@ -181,19 +181,19 @@ def _check_density(network: ArgmaxNetwork) -> None:
 
 def stored_network(network: ArgmaxNetwork) -> dict[str, Any]:
     """Return a network in the form that `verify.network_of` takes: numbers in dictionaries."""
-    layers = [_to_plain_data(layer) for layer in network.layers]
+    layers = [_to_stored(layer) for layer in network.layers]
     maps = {"embedding": network.embedding, "readout": network.readout}
-    stored = {k: _to_plain_data(v) for k, v in maps.items()}
+    stored = {k: _to_stored(v) for k, v in maps.items()}
     return {"": "ArgmaxNetwork", "layers": layers, **stored, "words": network.words}
 
 
-def _to_plain_data(part: Any) -> Any:
+def _to_stored(part: Any) -> Any:
     if isinstance(part, AffineMap):
         part = part.hashed_parts()
     elif isinstance(part, ArgmaxLayer):
         part = {"": "ArgmaxLayer", **{f.name: getattr(part, f.name) for f in fields(part)}}
     if isinstance(part, dict):
-        return {name: _to_plain_data(value) for name, value in part.items()}
+        return {name: _to_stored(value) for name, value in part.items()}
     if isinstance(part, np.ndarray):
         kind = "q" if part.dtype.kind == "i" else "d"
         return verify.Tensor(part.shape, part.ravel().tolist(), kind)
@@ -209,15 +209,15 @@ def is_domain_of(certificate: Certificate, domain: Any) -> bool:
     rows = getattr(domain, "exact_rows", getattr(domain, "rows", None))
     if rows is None:
         raise DtypeError(f"`domain` must be a domain; got {type(domain).__name__}.")
-    chart, scale = _compute_chart(domain, rows.shape[1] - 1)
+    chart, scale = _given_chart(domain, rows.shape[1] - 1)
     unit = Fraction(1, certificate.chart_denominator)
     same_chart = [[scale * x for x in row] for row in chart] == [
         [unit * x for x in row] for row in certificate.chart.tolist()
     ]
-    return same_chart and _normalize_inequalities(rows) == _normalize_inequalities(certificate.rows)
+    return same_chart and _half_spaces(rows) == _half_spaces(certificate.rows)
 
 
-def _compute_chart(domain: Any, dim: int) -> tuple[list[list[int]], Fraction]:
+def _given_chart(domain: Any, dim: int) -> tuple[list[list[int]], Fraction]:
     """Return the exact chart of a domain and its scale."""
     forms, exact = getattr(domain, "coordinates", None), getattr(domain, "exact_chart", None)
     if forms is not None:
@@ -232,7 +232,7 @@ def _compute_chart(domain: Any, dim: int) -> tuple[list[list[int]], Fraction]:
     return chart, Fraction(1, denominator)
 
 
-def _normalize_inequalities(rows: WideArray) -> set[tuple[int, ...]]:
+def _half_spaces(rows: WideArray) -> set[tuple[int, ...]]:
     """Return inequalities without common factors, repetitions and trivially true ones."""
     integers = [tuple(int(x) for x in row) for row in rows.tolist()]
     return {tuple(x // gcd(*row) for x in row) for row in integers if any(row[:-1]) or row[-1] < 0}

@@ -16,7 +16,7 @@ from hardmax.regions._lines.line_search import LineSearch
 from hardmax.regions._lines.line_signatures import WalkRecorder
 from hardmax.regions._lines.lines import LineCells
 from hardmax.regions._measures.line import interval_ends
-from hardmax.regions.cells import CellArrays
+from hardmax.regions.cell_arrays import CellArrays
 from hardmax.regions.charted_domains import ChartedDomain
 from hardmax.typing import AnyArray, IntArray
 

@@ -8,10 +8,8 @@ there, so its exact value can always be found. Networks with other layers are se
 """
 
 import time
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, partial
-from itertools import pairwise
 from math import isinf
 from typing import Any
 
@@ -19,7 +17,6 @@ import numpy as np
 
 from hardmax._ground.deadlines import deadline_within
 from hardmax._ground.interrupts import defer_interrupts, pack_when_done
-from hardmax._ground.pickling import DropsCachesOnPickle
 from hardmax._ground.progress import Progress, track
 from hardmax.errors import ArgumentError
 from hardmax.exact.integer_vectors import wide_rows
@@ -31,28 +28,39 @@ from hardmax.regions._lines.line_search import LineSearch
 from hardmax.regions._lines.line_signatures import SignatureWalk, WalkRecorder
 from hardmax.regions._measures.line import measured_intervals
 from hardmax.regions._measures.measures import Answers
-from hardmax.regions.cells import CellArrays, LazyCellArrays
+from hardmax.regions.cell_arrays import CellArrays, LazyCellArrays
+from hardmax.regions.cells import Cells, Locator, Outline
 from hardmax.regions.charted_domains import charted
 from hardmax.typing import AnyArray, FloatArray, IntArray, WideArray
 
 
-@dataclass(frozen=True, eq=False)
-class LineCells(DropsCachesOnPickle):
+class LineCells(Cells):
     """The cells along a line, from left to right.
 
-    Attributes:
+    Args:
         search: The search that found them.
-        cells: The cells as arrays, without signatures; `vertices` are the two ends of each.
+        arrays: The cells as arrays, without signatures; `vertices` are the two ends of each.
         walk: The signatures, as changes from each cell to the next.
         ends: The left end of each cell, and after them the right end of the last.
     """
 
-    search: LineSearch
-    cells: CellArrays
-    walk: SignatureWalk
-    ends: Points
+    def __init__(
+        self, search: LineSearch, arrays: CellArrays, walk: SignatureWalk, ends: Points
+    ) -> None:
+        super().__init__(search.network, search.domain, arrays)
+        self.search, self.walk, self.ends = search, walk, ends
 
     def __len__(self) -> int:
+        return len(self.walk)
+
+    @property
+    def has_gaps(self) -> bool:
+        """Whether cells may be missing between those found; they are found from left to right."""
+        return False
+
+    @property
+    def n_stored(self) -> int:
+        """The number of cells of which more is known than that they exist."""
         return len(self.walk)
 
     @cached_property
@@ -60,37 +68,61 @@ class LineCells(DropsCachesOnPickle):
         """The winners of all groups, shape `(n_cells, n_groups)`: a table, where it fits."""
         return self.walk.table()
 
+    def signature(self, cell: int) -> AnyArray:
+        """Return the winners on one cell, without a table of all of them."""
+        return self.walk.row(cell)
+
+    @property
+    def outline(self) -> Outline | None:
+        """The ends of the cells."""
+        arrays, radii = self.arrays, self.ends.where.radii
+        if arrays.vertices is None or arrays.starts is None:
+            return None
+        ways = np.zeros_like(arrays.vertices) if arrays.directions is None else arrays.directions
+        both = np.column_stack([radii[:-1], radii[1:]]).ravel()
+        return Outline(arrays.starts, arrays.vertices, both, ways, np.zeros(len(both)))
+
+    def exact_volumes(self, cells: IntArray) -> list[Fraction | float]:
+        """Return the exact lengths of some cells."""
+        return [one.length() for one in self.intervals(cells)]
+
+    def interior_points(self, cells: IntArray) -> WideArray:
+        """Return the midpoint of each of some cells, or a point inside an unbounded one."""
+        return wide_rows([[one.midpoint()] for one in self.intervals(cells)], 1)
+
     @cached_property
     def breakpoints(self) -> WideArray:
-        """Where one cell ends and the next begins, as fractions: shape `(n_cells - 1,)`."""
+        """The points where one cell ends and the next begins, as fractions."""
         points = np.empty(max(len(self) - 1, 0), dtype=object)
-        points[:] = self._exact_ends[1:-1]
+        points[:] = self.exact_ends[1:-1]
         return points
 
     @cached_property
-    def witnesses(self) -> WideArray:
-        """Integers `(p, q)` with `p / q` inside each cell: shape `(n_cells, 2)`."""
-        middles = [Interval(low, high).midpoint() for low, high in pairwise(self._exact_ends)]
-        return wide_rows([(m.numerator, m.denominator) for m in middles], 2)
-
-    @cached_property
-    def _exact_ends(self) -> list[Fraction | None]:
+    def exact_ends(self) -> list[Fraction | None]:
+        """The left end of each cell, and the right end of the last; None at infinity."""
         inner = self.intervals(np.arange(len(self)))
         return [*(one.low for one in inner), *(one.high for one in inner[-1:])]
 
     def intervals(self, cells: IntArray) -> list[Interval]:
-        """Return some cells, given in rising order, exactly."""
+        """Return some cells, given in ascending order, exactly."""
         found = []
         for i, signature in zip(cells.tolist(), self.walk.rows_of(cells), strict=True):
             low, high = (self.search.exact_value(self.ends, k, signature) for k in (i, i + 1))
             found.append(Interval(low, high))
         return found
 
-    def measured(self, question: int) -> Answers:
-        """Answer a question about all cells from their ends and the radii of these."""
+    def measure(self, question: int) -> Answers:
+        """Measure all cells from their ends and bounds on the errors of these."""
         (ends, radii) = self.ends.where
         left, right = Enclosed(ends[:-1], radii[:-1]), Enclosed(ends[1:], radii[1:])
         return measured_intervals(left, right, question)
+
+    @cached_property
+    def locator(self) -> Locator:
+        """The function that finds the cells of points, by the ends of the cells."""
+        from hardmax.regions._location.lines import LineLocator
+
+        return LineLocator(self)
 
 
 class _Collector:

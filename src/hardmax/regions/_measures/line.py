@@ -5,7 +5,7 @@ import numpy as np
 from hardmax.exact.rounding import SMALL_RAISE, TINY
 from hardmax.models._arithmetic.enclosures import Enclosed
 from hardmax.regions._measures.measures import MEASURED, VOLUME, WITNESS, Answers
-from hardmax.regions.cells import CellArrays
+from hardmax.regions.cell_arrays import CellArrays
 
 
 def measured_intervals(left: Enclosed, right: Enclosed, question: int) -> Answers:

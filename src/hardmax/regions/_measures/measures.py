@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from hardmax._ground.display import html_card, short_repr
 from hardmax.exact.dyadic import nearest_floats
 from hardmax.exact.integer_vectors import Vector, rounded_directions, wide_rows
 from hardmax.geometry.cones import decide_open_cone
@@ -22,17 +23,23 @@ _NORM_BITS = 80
 
 
 class Answers(NamedTuple):
-    """Answers to one question about cells.
+    """Measures of all cells in floats, and the cells that floats leave undecided.
 
     Attributes:
-        numbers: Of volumes the volume and its radius; of points inside the point; of balls the
-            centre and the radius. Shape `(n_cells, 2)`, `(n_cells, dim)` or `(n_cells, dim + 1)`.
-        left_open: The cells for which floats have no answer, rising. Volumes and radii of all
-            others err by at most `MEASURED` of themselves.
+        numbers: Volumes with bounds on their errors, shape `(n_cells, 2)`; or interior points,
+            `(n_cells, dim)`; or centres and radii of balls, `(n_cells, dim + 1)`.
+        left_open: The undecided cells, in ascending order. The relative error of the volumes and
+            radii of all other cells is at most `MEASURED`.
     """
 
     numbers: FloatArray
     left_open: IntArray
+
+    def __repr__(self) -> str:
+        return short_repr(self)
+
+    def _repr_html_(self) -> str:
+        return html_card(self)
 
 
 def rounded_number(exact: Fraction | float) -> tuple[float, float]:

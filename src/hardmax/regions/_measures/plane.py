@@ -16,7 +16,7 @@ from hardmax.regions._measures.measures import BALL, VOLUME, WITNESS, Answers
 from hardmax.regions._search.networks import CoreNetwork, core_network
 from hardmax.regions._search.plane_domains import read_planar_domain
 from hardmax.regions._search.rounded_forms import first_stream
-from hardmax.regions.cells import CellArrays, largest_row
+from hardmax.regions.cell_arrays import CellArrays, largest_row
 from hardmax.regions.charted_domains import ChartedDomain
 from hardmax.typing import AnyArray
 

@@ -16,7 +16,7 @@ from hardmax.regions._neighbours.facets import FacetTable, passes_means
 from hardmax.regions._search.networks import core_network
 from hardmax.regions._search.rounded_forms import first_stream
 from hardmax.regions._search.space_domains import read_spatial_domain
-from hardmax.regions.cells import CellArrays, largest_row
+from hardmax.regions.cell_arrays import CellArrays, largest_row
 from hardmax.regions.charted_domains import ChartedDomain
 
 _CELLS_AT_ONCE = 1 << 8

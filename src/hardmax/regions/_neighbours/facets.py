@@ -14,7 +14,7 @@ from hardmax.regions._search.networks import core_network
 from hardmax.regions._search.rounded_forms import first_stream
 from hardmax.regions._search.searches import CellBuffer, CellColumns
 from hardmax.regions._search.space_domains import read_spatial_domain
-from hardmax.regions.cells import CellArrays, CellFacets
+from hardmax.regions.cell_arrays import CellArrays, CellFacets
 from hardmax.regions.charted_domains import ChartedDomain
 from hardmax.typing import AnyArray, BoolArray, FloatArray, IntArray
 

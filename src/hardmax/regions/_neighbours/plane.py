@@ -34,8 +34,8 @@ from hardmax.regions._search.networks import core_network
 from hardmax.regions._search.plane_domains import read_planar_domain
 from hardmax.regions._search.rounded_forms import first_stream
 from hardmax.regions._search.searches import CoreSearch
+from hardmax.regions.cell_arrays import CellArrays, largest_row
 from hardmax.regions.cell_rows import Wall
-from hardmax.regions.cells import CellArrays, largest_row
 from hardmax.regions.charted_domains import ChartedDomain, embedded
 from hardmax.typing import AnyArray, BoolArray, IntArray
 

@@ -15,8 +15,8 @@ from hardmax.models.argmax import ArgmaxNetwork
 from hardmax.regions._neighbours.adjacency import Neighbours
 from hardmax.regions._neighbours.facets import CoreFacets
 from hardmax.regions._neighbours.overlapping_facets import overlapping_facets
+from hardmax.regions.cell_arrays import CellArrays, CellFacets
 from hardmax.regions.cell_rows import Wall
-from hardmax.regions.cells import CellArrays, CellFacets
 from hardmax.regions.charted_domains import ChartedDomain
 from hardmax.typing import AnyArray, BoolArray, IntArray
 

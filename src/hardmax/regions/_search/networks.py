@@ -14,7 +14,7 @@ from hardmax._ground.arguments import join_bytes
 from hardmax._ground.deadlines import TimeIsUp, check_time, stop_flag
 from hardmax.models.argmax import AffineMap, ArgmaxLayer, ArgmaxNetwork
 from hardmax.regions._search.coincidences import find_identical_forms, mean_contributions
-from hardmax.regions.cells import form_starts, group_layers
+from hardmax.regions.cell_arrays import form_starts, group_layers
 from hardmax.typing import AnyArray, IntArray
 
 
@@ -93,7 +93,7 @@ def _largest_group(layer: ArgmaxLayer) -> int:
 
 
 def _pack(network: ArgmaxNetwork, classes: list[list[list[int]]]) -> tuple[MemoryBlock, int, bool]:
-    """Return the packed network, the number of weights, and whether all forms can be distinguished.
+    """Return the packed network, the number of weights, and whether all forms can be told apart.
 
     Args:
         network: The network.

@@ -7,7 +7,7 @@ from hardmax.regions._search.exact_plane import PlanarPath
 from hardmax.regions._search.plane_domains import PlanarDomain, read_planar_domain
 from hardmax.regions._search.rounded_forms import first_stream
 from hardmax.regions._search.runs import SearchDomain, check_limits, explore_domain
-from hardmax.regions.cells import CellArrays
+from hardmax.regions.cell_arrays import CellArrays
 
 
 def explore(

@@ -49,7 +49,7 @@ from hardmax.regions._search.searches import (
     SpaceCell,
     Task,
 )
-from hardmax.regions.cells import CellArrays, CellFacets, LazyCellArrays, WallNames
+from hardmax.regions.cell_arrays import CellArrays, CellFacets, LazyCellArrays, WallNames
 
 _FIRST_BUDGET, _FIRST_PRODUCTS = 20_000, 20_000_000
 _MIN_STEPS_BETWEEN = 2048

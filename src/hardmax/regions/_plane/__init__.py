@@ -1,0 +1,1 @@
+"""Cells of planar domains: polygons with the walls of their edges."""
