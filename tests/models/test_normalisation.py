@@ -98,7 +98,7 @@ def test_rms_norm_with_unit_gain_leaves_every_winner_alone():
     routing = NormalisedRouting(head, Normalisation("rms", np.ones(3), epsilon=1e-6))
     np.testing.assert_array_equal(routing.winners(x), head.winners(x))
     np.testing.assert_array_equal(routing.linear_head.query_weight, head.query_weight)
-    assert "so the winners are those" in routing.explanation
+    assert "has the same winners" in routing.explanation
 
 
 def test_layer_norm_forgets_the_mean_and_the_scale():

@@ -248,7 +248,7 @@ CHANGES = [
     ("bert", {"num_hidden_layers": 1}, {}, "1, but the number of layers is 2"),
     ("bert", {"hidden_act": "mish"}, {}, "`hidden_act` must be one of relu.*; got 'mish'"),
     ("bert", {"model_type": "ernie"}, {}, "type 'ernie' is not supported.*types are bert"),
-    ("bert", {"position_embedding_type": "relative_key"}, {}, "absolute; got 'relative_key'"),
+    ("bert", {"position_embedding_type": "relative_key"}, {}, "'absolute'; got 'relative_key'"),
     ("albert", {"num_hidden_layers": 10**12}, {}, "`num_hidden_layers` must .*; got 1000000000000"),
     ("llama", {"model_type": "gemma2"}, {}, "type 'gemma2'"),
     ("llama", {"rope_parameters": {"rope_type": "yarn"}}, {}, "must be default.*; got 'yarn'"),
