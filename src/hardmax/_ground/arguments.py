@@ -121,7 +121,7 @@ class Sizes:
             for axis in [axis for axis, source in self._source.items() if source == name]:
                 del known[axis], self._source[axis]
             raise ShapeMismatchError(
-                f"`{name}` must have shape {self._spell(shape)}; got {_format_shape(got)}."
+                f"`{name}` must have shape {self._format(shape)}; got {_format_shape(got)}."
             )
         if 0 in got:
             needed = set(shape) if nonempty is True else set(nonempty or ())
@@ -132,7 +132,7 @@ class Sizes:
                         f"got {_format_shape(got)}."
                     )
 
-    def _spell(self, shape: tuple[str | int, ...]) -> str:
+    def _format(self, shape: tuple[str | int, ...]) -> str:
         """Format the required shape, with the sizes that are already known."""
         known = [
             f"{axis} = {self._size[axis]}"

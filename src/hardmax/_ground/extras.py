@@ -50,9 +50,9 @@ def install_command(extra: str) -> str:
     """
     checkout = Path(__file__).resolve().parents[3]
     if (checkout / "pyproject.toml").is_file() and (checkout / "src" / "hardmax").is_dir():
-        return f"pip install -e '{_spell_path(checkout)}[{extra}]'"
+        return f"pip install -e '{_format_path(checkout)}[{extra}]'"
     origin = _origin()
-    return f"pip install '{'hardmax' if origin is None else _spell_path(origin)}[{extra}]'"
+    return f"pip install '{'hardmax' if origin is None else _format_path(origin)}[{extra}]'"
 
 
 def _origin() -> Path | None:
@@ -71,6 +71,6 @@ def _origin() -> Path | None:
     return path if url.scheme == "file" and path.exists() else None
 
 
-def _spell_path(path: Path) -> str:
+def _format_path(path: Path) -> str:
     """Return `.` for the working directory, and other paths in full."""
     return "." if path == Path.cwd() else os.fspath(path)

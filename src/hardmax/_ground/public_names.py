@@ -40,22 +40,22 @@ def attach(
     load, listed, names = lazy_loader.attach_stub(package, file)
 
     def get_public(name: str) -> Any:
-        return load(name) if name in names else refuse(package, name)
+        return load(name) if name in names else raise_attribute_error(package, name)
 
     return get_public, listed, names
 
 
-def refuse(package: str, name: str) -> NoReturn:
+def raise_attribute_error(package: str, name: str) -> NoReturn:
     """Raise an AttributeError that states where a name is exported, if it is public.
 
     Examples:
-        >>> refuse("hardmax", "rotary_head")
+        >>> raise_attribute_error("hardmax", "rotary_head")
         Traceback (most recent call last):
         AttributeError: hardmax has no attribute rotary_head: it is hardmax.models.rotary_head
-        >>> refuse("hardmax.models", "ReluNetwork")
+        >>> raise_attribute_error("hardmax.models", "ReluNetwork")
         Traceback (most recent call last):
         AttributeError: hardmax.models has no attribute ReluNetwork: it is hardmax.ReluNetwork
-        >>> refuse("hardmax", "softmax")
+        >>> raise_attribute_error("hardmax", "softmax")
         Traceback (most recent call last):
         AttributeError: hardmax has no attribute softmax
     """

@@ -387,14 +387,14 @@ def _wall_handles(network: ArgmaxNetwork, of_units: bool) -> list[Any]:
     n_heads = max((layers[k].n_groups for k in heads), default=0)
     names: list[tuple[str, str]] = []
     if heads:
-        named = _colour_labels(_spell_group(words, heads), n_heads, len(strong))
+        named = _colour_labels(_format_group(words, heads), n_heads, len(strong))
         names += zip(strong, named, strict=False)
     if of_units and units[-1:] == [len(layers) - 1]:
-        word = _spell_group(words, units[-1:])
+        word = _format_group(words, units[-1:])
         named = _colour_labels(word, layers[-1].n_groups, len(strong))
         names += zip(strong, named, strict=False)
     elif heads and units:
-        names.append((theme_colour("wall"), f"{_spell_group(words, units)}s"))
+        names.append((theme_colour("wall"), f"{_format_group(words, units)}s"))
     handles = [_legend_line(colour, _WIDEST, name) for colour, name in names]
     places = list(dict.fromkeys(one.place for one in words))
     if len(places) > 1:
@@ -405,12 +405,12 @@ def _wall_handles(network: ArgmaxNetwork, of_units: bool) -> list[Any]:
     return handles
 
 
-def _spell_group(words: Sequence[LayerWords], layers: Sequence[int]) -> str:
+def _format_group(words: Sequence[LayerWords], layers: Sequence[int]) -> str:
     """Return the name of a group of some layers, including the layers if it is ambiguous.
 
     Examples:
         >>> words = [LayerWords(f"layer {i}", "group", "form") for i in range(4)]
-        >>> _spell_group(words, [1]), _spell_group(words, [0, 2]), _spell_group(words, range(4))
+        >>> _format_group(words, [1]), _format_group(words, [0, 2]), _format_group(words, range(4))
         ('layer 1, group', 'layers 0, 2, group', 'group')
     """
     group = words[layers[0]].group

@@ -191,7 +191,9 @@ def main() -> None:
                 flat = np.concatenate([array.ravel() for array in weights.values()])
                 kept[f"{seed}.{int(with_bias)}.{step}"] = flat.astype(np.float32)
             loss, right, _ = loss_and_gradient(weights, *points)
-            print(f"bias {with_bias}, seed {seed}: loss {loss:.4f}, right {right:.3f}", flush=True)
+            print(
+                f"bias {with_bias}, seed {seed}: loss {loss:.4f}, accuracy {right:.3f}", flush=True
+            )
     np.savez_compressed(Path(__file__).with_name(_FILE), **kept)
 
 

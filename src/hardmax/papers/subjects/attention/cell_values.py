@@ -41,7 +41,10 @@ def _are_interior(keys: FloatArray) -> list[bool]:
 def _check_boundedness(claimed: Boundedness, biased: bool) -> Finding:
     trials, counts = [], []
     for name, keys in (
-        ("4 keys, one at the origin amid three", np.array([[0.0, 0], [1, 0], [0, 1], [-1, -1]])),
+        (
+            "4 keys, one at the origin, inside the hull",
+            np.array([[0.0, 0], [1, 0], [0, 1], [-1, -1]]),
+        ),
         ("9 random keys in the plane", integer_keys(31, 9, 2)),
         ("9 random keys in space", integer_keys(32, 9, 3)),
     ):
@@ -213,7 +216,7 @@ def _check_equal_norms(
         )
     agreeing = ", ".join(str(trial.numbers["agree"]) for trial in trials)
     trials.append(Trial("all weights are equal", diagram.is_voronoi))
-    trials.append(equal_trial("every key owns a cell", diagram.n_cells, len(circle)))
+    trials.append(equal_trial("every key has a cell", diagram.n_cells, len(circle)))
     trials.append(Trial("the diagram is still a fan", diagram.is_fan))
     return Finding(
         tuple(trials),

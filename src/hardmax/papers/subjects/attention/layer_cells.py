@@ -150,7 +150,7 @@ CLAIMS: tuple[Claim[Any], ...] = (
             (min(n_heads, dim - 1), dim - 1) if bias == "none" else (min(n_heads, dim), dim)
         ),
         unmoved={
-            "content[first] + 1": "a bound from above stays one when it is raised",
+            "content[first] + 1": "an upper bound remains one when it is increased",
             "content[last]": "no constant power of H is enough, whichever is stated",
         },
     ),
@@ -165,6 +165,6 @@ CLAIMS: tuple[Claim[Any], ...] = (
         check=_check_low_rank,
         corrupted=lambda n, h, each, together: n ** (min(h, each) - 1),
         repaired=lambda n, h, each, together: cells_bias_free(n, h, together),
-        unmoved={"content + 1": "a bound from above stays one when it is raised"},
+        unmoved={"content + 1": "an upper bound remains one when it is increased"},
     ),
 )

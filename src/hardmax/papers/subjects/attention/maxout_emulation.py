@@ -86,7 +86,7 @@ def _check_emulation(content: Emulation) -> Finding:
         trials.append(equal_trial(where, error, 0.0))
         soft = compiler(net, box, 1e-3)
         error = float(np.abs(soft.transformer(x) - wanted).max())
-        where = f"widths {widths}, rank {rank}: soft transformer asked for 1e-3"
+        where = f"widths {widths}, rank {rank}: soft transformer compiled for 1e-3"
         trials.append(upper_trial(where, error, 1e-3))
         far = 256.0 * x
         error = float(np.abs(hard.token_transformer(far) - evaluate_by_definition(net, far)).max())
@@ -97,13 +97,13 @@ def _check_emulation(content: Emulation) -> Finding:
     x = np.linspace(-1.0, 1.0, 8193)[:, None]
     soft = compiler(kink, centred_cube(1), 1e-3)
     error = float(np.abs(soft.transformer(x) - np.abs(x)).max())
-    trials.append(upper_trial("|x| next to its kink, asked for 1e-3", error, 1e-3))
+    trials.append(upper_trial("|x| next to its kink, compiled for 1e-3", error, 1e-3))
     return Finding(
         tuple(trials),
         "The hard transformers differ from the network by at most "
         f"{max(t.numbers['true'] for t in trials if 'hard' in t.instance):.2g} at 200 points of "
         "the box for each network. The soft transformers, compiled for an error of 1e-3, differ "
-        f"by at most {max(t.numbers['true'] for t in trials if 'asked' in t.instance):.2e}. "
+        f"by at most {max(t.numbers['true'] for t in trials if 'compiled' in t.instance):.2e}. "
         "Outside the box the output is meaningless (off by up to "
         f"{max(t.numbers['true'] for t in trials if not t.condition):.3g}), because the gates are "
         "scaled for the box.",
@@ -337,7 +337,7 @@ def _check_relu(compiler: Compiler) -> Finding:
         grid = np.linspace(-1.0, 1.0, 257)[:, None]
         errors.append(float(np.abs(curve(grid)[:, 0] - grid[:, 0] ** 2).max()))
     falls = errors[0] > 10 * errors[1] > 100 * errors[2]
-    where = "x^2 on [-1, 1] with 4, 16, 64 pieces: the error falls as the square"
+    where = "x^2 on [-1, 1] with 4, 16, 64 pieces: the error decreases quadratically"
     trials.append(Trial(where, falls, numbers={"errors": errors}))
     listed = ", ".join(f"{error:.1e}" for error in errors)
     return Finding(

@@ -332,7 +332,7 @@ CLAIMS: tuple[Claim[Any], ...] = (
             "repaired: how many vertices there are": lambda keys: len(_hull_vertices(keys))
         },
         unmoved={
-            "repaired[": "invariants are compared with each other, so moving all alike is idle"
+            "repaired[": "invariants are compared with each other; changing all alike has no effect"
         },
     ),
     Claim(

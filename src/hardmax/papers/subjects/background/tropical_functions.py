@@ -288,7 +288,7 @@ CLAIMS: tuple[Claim[Any], ...] = (
             ),
         },
         unmoved={
-            "repaired[": "invariants are compared with each other, so moving all alike is idle"
+            "repaired[": "invariants are compared with each other; changing all alike has no effect"
         },
     ),
     Claim(

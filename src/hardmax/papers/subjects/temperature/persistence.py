@@ -267,7 +267,7 @@ CLAIMS: tuple[Claim[Any], ...] = (
             lambda tau, n, share: _band_margin(tau, n, share), has_free_constant=False
         ),
         unmoved={
-            "content.of": "the constant of an order is fitted, so moving all widths alike is idle",
+            "content.of": "the constant of an order is fitted; scaling all widths has no effect",
             "repaired.has_free_constant": "fitted to the right widths, the constant is 1",
         },
     ),
@@ -282,7 +282,7 @@ CLAIMS: tuple[Claim[Any], ...] = (
         check=_check_small,
         corrupted=lambda n, share, square: ball(Fraction(1, 100)),
         repaired=lambda n, share, square: _band_margin(Fraction(1), n, share) / square,
-        unmoved={"content": "`narrower` draws a line that no ratio tried lies within 0.1 % of"},
+        unmoved={"content": "no ratio tried lies within 0.1 % of the limit in `narrower`"},
     ),
     Claim(
         "VI.3e",
