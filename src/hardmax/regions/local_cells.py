@@ -276,7 +276,7 @@ def cell_at(model: ModelLike, x: ArrayLike) -> LocalCell:
         ArgumentError: If `x` lies outside the `box` of a compiled transformer.
         SizeLimitError: If the model is neither a graph network nor a ReLU or maxout network, and
             too large to be composed in integers: if `dim_in + 1` times the number of its weights
-            exceeds $2^{30}$, about a minute of work.
+            exceeds $2^{29}$, a minute or two of work.
 
     Examples:
         >>> from hardmax import ReluNetwork

@@ -27,8 +27,8 @@ from hardmax.models.argmax import AffineMap, ArgmaxNetwork
 from hardmax.regions._graphs.exact_gradients import value_at
 from hardmax.typing import FloatArray, WideArray
 
-MOST_PRODUCTS = 1 << 30
-"""Larger networks are refused; so many products of integers take about a minute."""
+MOST_PRODUCTS = 1 << 29
+"""Larger networks are refused; so many products of integers take a minute or two."""
 
 
 class Scores(NamedTuple):
