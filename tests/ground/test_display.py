@@ -116,6 +116,7 @@ def shown():
         hm.stability.temperature_for(relu, hm.Box([-2, -2], [2, 2]), 0.1),
         hm.constructions.NetworkFile(relu, ("relu", "relu", "identity"), "assumed"),
         solid,
+        solid[0],
         solid.cells.facets,
         hm.enumerate_regions(relu, hm.Segment([-2.0, 0.1], [2.0, 0.3])),
         part.domain,

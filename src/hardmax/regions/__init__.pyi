@@ -4,6 +4,7 @@ from ._neighbours.adjacency import Neighbours as Neighbours
 from .cell_arrays import CellArrays as CellArrays
 from .cell_arrays import CellFacets as CellFacets
 from .cell_arrays import WallNames as WallNames
+from .cell_objects import Cell as Cell
 from .cell_rows import CellRows as CellRows
 from .cells import Cells as Cells
 from .cells import Outline as Outline

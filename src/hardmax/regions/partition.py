@@ -1,10 +1,10 @@
 r"""`Partition`: the cells of a model on a domain, with their measures, neighbours and display."""
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, wraps
-from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar, overload
 
 import numpy as np
 
@@ -34,6 +34,7 @@ from hardmax.regions._measures.measures import (
 )
 from hardmax.regions._neighbours.adjacency import Neighbours
 from hardmax.regions.cell_arrays import CellArrays
+from hardmax.regions.cell_objects import Cell, iter_cells, name_cells, select_cells
 from hardmax.regions.cell_rows import CellRows, Wall
 from hardmax.regions.cells import Cells
 from hardmax.regions.certificate_format import Certificate
@@ -189,6 +190,10 @@ class Partition(DropsCachesOnPickle):
     They satisfy `n_cells >= n_regions >= n_affine_maps`. Cells are numbered from 0, in the order of
     the rows of `signatures`.
 
+    `part[i]` is cell `i` as a `Cell`, `part[-1]` is the last cell, and a slice is a tuple of cells.
+    A loop over a partition visits the cells that were found. If the search was stopped early,
+    `len(part)` raises an `IncompleteError`, and so does `list(part)`.
+
     Attributes:
         network: The model as argmax layers.
         domain: The domain with its chart.
@@ -231,6 +236,18 @@ class Partition(DropsCachesOnPickle):
 
     def __bool__(self) -> bool:
         return True
+
+    @overload
+    def __getitem__(self, index: int) -> Cell: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[Cell, ...]: ...
+    def __getitem__(self, index: int | slice) -> Cell | tuple[Cell, ...]:
+        self.require_stored()
+        return select_cells(self, index)
+
+    def __iter__(self) -> Iterator[Cell]:
+        self.require_stored()
+        return iter_cells(self)
 
     @property
     def cells(self) -> CellArrays:
@@ -530,6 +547,25 @@ class Partition(DropsCachesOnPickle):
         self.require_stored()
         batch = PointBatch.read("points", points, self.domain.dim)
         return batch.unpack(self.found.locator(batch.rows))
+
+    def cells_at(self, points: ArrayLike) -> list[Cell | None]:
+        """Return the cell that contains each point, exactly.
+
+        Args:
+            points: Coordinates in the domain, shape `(n_points, dim)`; or one point, `(dim,)`.
+
+        Returns:
+            One entry for each point. It is None where `locate` returns -1: outside the domain, on
+            its boundary, on a wall, or in a cell that was not found because the search was stopped
+            early. `hm.cell_at` describes a cell next to a point on a wall.
+
+        Examples:
+            >>> from hardmax import Box, ReluNetwork, enumerate_regions
+            >>> part = enumerate_regions(ReluNetwork([[[1.0]], [[1.0]]]), Box([-1], [1]))
+            >>> part.cells_at([[0.5], [0.0]])
+            [Cell(1 of 2 cells, in 1 dimension), None]
+        """
+        return name_cells(self, np.atleast_1d(self.locate(points)).tolist())
 
     def require_complete(self, name: str) -> None:
         """Raise an error if the search was stopped early, for results that need all cells.

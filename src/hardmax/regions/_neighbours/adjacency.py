@@ -39,8 +39,8 @@ class Neighbours:
         >>> part = enumerate_regions(net, Box([-1, -1], [1, 1]))
         >>> part.neighbours.pairs.tolist(), part.neighbours.walls[0]
         ([[0, 1], [0, 2], [1, 3], [2, 3]], ((0, 1),))
-        >>> part.neighbours.degrees(part.n_cells).tolist()
-        [2, 2, 2, 2]
+        >>> part.neighbours.degrees(part.n_cells).tolist(), part.neighbours.of(3).tolist()
+        ([2, 2, 2, 2], [1, 2])
     """
 
     pairs: IntArray
@@ -51,6 +51,23 @@ class Neighbours:
 
     def __len__(self) -> int:
         return len(self.pairs)
+
+    def of(self, cell: int) -> IntArray:
+        """Return the indices of the neighbours of a cell, in increasing order.
+
+        Args:
+            cell: The index of the cell.
+        """
+        cells, others = self._sorted_both_ways
+        low, high = np.searchsorted(cells, [cell, cell + 1])
+        return others[low:high]
+
+    @cached_property
+    def _sorted_both_ways(self) -> tuple[IntArray, IntArray]:
+        """Every pair in both orders, sorted: the first cells and the second cells."""
+        cells = np.concatenate([self.pairs, self.pairs[:, ::-1]])
+        order = np.lexsort((cells[:, 1], cells[:, 0]))
+        return cells[order, 0], cells[order, 1]
 
     def degrees(self, n_cells: int) -> IntArray:
         """Return the number of neighbours of each cell: shape `(n_cells,)`.
