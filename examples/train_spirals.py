@@ -1,8 +1,8 @@
-"""Train a small classifier with PyTorch, and write its weights beside this file.
+"""Train a small classifier with PyTorch, and write its weights next to this file.
 
     python examples/train_spirals.py [STEPS]
 
-Two interleaved spirals, a network 2 -> 16 -> 16 -> 2 with ReLU, some seconds on one core.
+Two interleaved spirals, a network 2 -> 16 -> 16 -> 2 with ReLU, a few seconds on one core.
 """
 
 import sys

@@ -10,7 +10,7 @@ import pytest
 from hardmax._ground import deadlines
 from hardmax._ground.deadlines import (
     GRACE_S,
-    TimeIsUp,
+    TimeLimitReached,
     check_time,
     deadline_within,
     no_time_limit,
@@ -33,12 +33,12 @@ def test_a_step_is_abandoned_half_a_second_after_the_deadline(clock):
         clock[0] = 102.0 + GRACE_S
         check_time()
         clock[0] += 0.001
-        with pytest.raises(TimeIsUp):
+        with pytest.raises(TimeLimitReached):
             check_time()
         with no_time_limit():
             check_time()
             assert deadline_within(None) == float("inf")
-        with pytest.raises(TimeIsUp):
+        with pytest.raises(TimeLimitReached):
             check_time()
     check_time()
 
@@ -82,7 +82,7 @@ def test_threads_have_the_limit_in_a_copy_of_the_context():
         try:
             check_time()
             seen.append("on time")
-        except TimeIsUp:
+        except TimeLimitReached:
             seen.append("late")
 
     with time_limit(-1.0):

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from hardmax._ground import deadlines
-from hardmax._ground.deadlines import TimeIsUp, time_limit
+from hardmax._ground.deadlines import TimeLimitReached, time_limit
 from hardmax._ground.records import Record, fingerprint, library_versions, record
 from hardmax.errors import ArgumentError, DtypeError, RecordFormatError
 
@@ -312,6 +312,6 @@ def test_hashing_an_array_can_be_abandoned(monkeypatch):
     array = np.zeros(10)
     wanted = fingerprint(array)
     monkeypatch.setattr(deadlines, "GRACE_S", 0.0)
-    with time_limit(-1.0), pytest.raises(TimeIsUp):
+    with time_limit(-1.0), pytest.raises(TimeLimitReached):
         fingerprint(array)
     assert fingerprint(array) == wanted

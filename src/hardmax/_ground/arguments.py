@@ -350,7 +350,7 @@ def _real_array(name: str, value: Any) -> np.ndarray[Any, np.dtype[Any]]:
         raise ShapeMismatchError(f"`{name}` must be a rectangular array; {ragged}.") from None
     if array.dtype.kind not in "biuf":
         raise DtypeError(
-            f"`{name}` must hold real numbers (float64, or what converts to it exactly); "
+            f"`{name}` must hold real numbers that convert exactly to float64; "
             f"got dtype {array.dtype}."
         )
     return array

@@ -1,10 +1,10 @@
 """Time limits that apply to all parts of a computation, including its set-up.
 
 A search checks the clock between steps and stops at its deadline. Code that can take long within
-one step, or before the first step, calls `check_time`, which raises `TimeIsUp` half a second after
-the deadline. Compiled loops poll a flag that is set at the same moment. Because of the half second,
-a search with a tiny limit still makes a few steps, so that a search that is resumed repeatedly
-comes to an end.
+one step, or before the first step, calls `check_time`, which raises `TimeLimitReached` half a
+second after the deadline. Compiled loops poll a flag that is set at the same moment. Because of the
+half second, a search with a tiny limit still makes a few steps, so that a search that is resumed
+repeatedly comes to an end.
 """
 
 import time
@@ -20,7 +20,7 @@ _NEVER = c_int32(0)
 _current: "ContextVar[time_limit | None]" = ContextVar("time_limit", default=None)
 
 
-class TimeIsUp(Exception):  # noqa: N818 (a limit was reached, which is not an error)
+class TimeLimitReached(Exception):  # noqa: N818 (a limit was reached, which is not an error)
     """A time limit ended a computation in the middle of a step."""
 
 
@@ -105,11 +105,11 @@ def check_time() -> None:
     """Abandon the current step if its time limit was exceeded.
 
     Raises:
-        TimeIsUp: From half a second after the deadline of the enclosing time limit.
+        TimeLimitReached: From half a second after the deadline of the enclosing time limit.
     """
     limit = _current.get()
     if limit is not None and time.monotonic() > limit.deadline + GRACE_S:
-        raise TimeIsUp
+        raise TimeLimitReached
 
 
 def stop_flag() -> c_int32:

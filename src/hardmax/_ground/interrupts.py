@@ -6,7 +6,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, TypeVar
 
-from hardmax._ground.deadlines import TimeIsUp, no_time_limit
+from hardmax._ground.deadlines import TimeLimitReached, no_time_limit
 from hardmax.errors import Interrupted
 
 Found = TypeVar("Found")
@@ -111,7 +111,7 @@ def pack_when_done(work: Callable[[], bool], pack: Callable[[bool], Found]) -> F
     is_complete = False
     found: list[Found] = []
     try:
-        with restore_interrupts, suppress(TimeIsUp):
+        with restore_interrupts, suppress(TimeLimitReached):
             is_complete = work()
         with defer_interrupts(), no_time_limit():
             found.append(pack(is_complete))

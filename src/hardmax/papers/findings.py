@@ -17,7 +17,7 @@ class Finding(NamedTuple):
     experiment: str = ""
 
 
-class Work(NamedTuple):
+class Citation(NamedTuple):
     """A work as cited in a bibliography, with its address if it has one."""
 
     authors: str
@@ -130,30 +130,30 @@ FINDINGS = (
 )
 
 BIBLIOGRAPHY = {
-    "SL26": Work(
+    "SL26": Citation(
         "Y. Su, Y. Liu",
         "Expressivity of Transformers: A Tropical Geometry Perspective",
         "2026",
         "https://arxiv.org/abs/2604.14727",
     ),
-    "GYZ26": Work(
+    "GYZ26": Citation(
         "L. Gu, L. Yang, F. Zhou",
         "On the Expressive Power of Transformers for Maxout Networks and Continuous Piecewise "
         "Linear Functions",
         "2026",
         "https://arxiv.org/abs/2603.03084",
     ),
-    "Lin86": Work(
+    "Lin86": Citation(
         "N. Linial",
         "Hard enumeration problems in geometry and combinatorics",
         "SIAM Journal on Algebraic and Discrete Methods 7, 1986",
     ),
-    "Mon17": Work(
+    "Mon17": Citation(
         "G. Montúfar",
         "Notes on the number of linear regions of deep neural networks",
         "SampTA, 2017",
     ),
-    "Wei12": Work(
+    "Wei12": Citation(
         "C. Weibel",
         "Maximal f-vectors of Minkowski sums of large numbers of polytopes",
         "Discrete & Computational Geometry 47, 2012",

@@ -28,7 +28,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, overload
 
 from hardmax._ground.arguments import integer, number
-from hardmax._ground.deadlines import TimeIsUp, no_time_limit, time_limit
+from hardmax._ground.deadlines import TimeLimitReached, no_time_limit, time_limit
 from hardmax._ground.interrupts import restore_interrupts
 from hardmax._ground.workers import n_workers
 from hardmax.errors import ArgumentError, Interrupted
@@ -243,7 +243,7 @@ def _stored(
         )
     try:
         search_into(store, network, where, engine, **limits, executor=executor)
-    except TimeIsUp:  # Hashing or writing the model alone took too long.
+    except TimeLimitReached:  # Hashing or writing the model alone took too long.
         return Partition(network, where, _no_cells(network, where), engine)
     except Interrupted as stop:
         raise Interrupted(str(stop), open_partition(store, network)) from None
@@ -276,7 +276,7 @@ def _searched(
             return packed(_search_of(engine)(network, where, **limits))
     except Interrupted as stop:
         partial = packed(stop.partial)
-    except TimeIsUp:
+    except TimeLimitReached:
         return stopped()
     except KeyboardInterrupt:
         partial = stopped()

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from hardmax._ground.arguments import integer
-from hardmax._ground.deadlines import TimeIsUp, no_time_limit
+from hardmax._ground.deadlines import TimeLimitReached, no_time_limit
 from hardmax._ground.display import html_card, pluralize
 from hardmax._ground.progress import Progress, track
 from hardmax.errors import ArgumentError, IncompleteError, Interrupted
@@ -295,7 +295,7 @@ def explore_graph(
                 progress=count.advance,
                 **limits,
             )
-    except TimeIsUp:
+    except TimeLimitReached:
         found = nothing_found(where.dim, model.dim_out)
     except Interrupted as stop:
         partial = GraphPartition(model, where, stop.partial)

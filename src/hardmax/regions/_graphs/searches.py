@@ -415,13 +415,13 @@ def explore(
         progress: Told how many pieces are new every now and then.
 
     Raises:
-        TimeIsUp: If the network could not be prepared within the time limit.
+        TimeLimitReached: If the network could not be prepared within the time limit.
         Interrupted: On Ctrl-C; its `partial` are the pieces so far.
     """
     stop = deadline_within(None)
     most = np.inf if max_pieces is None else max_pieces
     n_threads = n_threads if max_pieces is None else 1
-    # Raises `TimeIsUp` before anything is known about the cells.
+    # Raises `TimeLimitReached` before anything is known about the cells.
     searches = [make_search()]
     idle: queue.SimpleQueue[Search] = queue.SimpleQueue()
     idle.put(searches[0])

@@ -11,7 +11,7 @@ import numpy as np
 from hardmax._core.library import check_size, core
 from hardmax._core.memory import MemoryBlock, address
 from hardmax._ground.arguments import join_bytes
-from hardmax._ground.deadlines import TimeIsUp, check_time, stop_flag
+from hardmax._ground.deadlines import TimeLimitReached, check_time, stop_flag
 from hardmax.models.argmax import AffineMap, ArgmaxLayer, ArgmaxNetwork
 from hardmax.regions._search.coincidences import find_identical_forms, mean_contributions
 from hardmax.regions.cell_arrays import form_starts, group_layers
@@ -113,7 +113,7 @@ def _pack(network: ArgmaxNetwork, classes: list[list[list[int]]]) -> tuple[Memor
     stop = stop_flag()
     are_distinct = library.hm_network_init(memory.address, at, there, addressof(stop))
     if are_distinct < 0:
-        raise TimeIsUp
+        raise TimeLimitReached
     return memory, n_numbers, bool(are_distinct)
 
 

@@ -20,7 +20,7 @@ import numpy as np
 
 from hardmax._core.library import core
 from hardmax._ground.arguments import integer, number
-from hardmax._ground.deadlines import TimeIsUp, deadline_within
+from hardmax._ground.deadlines import TimeLimitReached, deadline_within
 from hardmax._ground.interrupts import defer_interrupts, pack_when_done
 from hardmax._ground.progress import track
 from hardmax.exact.decisions import Decisions
@@ -487,7 +487,7 @@ class _SharedWork:
                 with self._changed:
                     self._n_busy -= 1
                     self._changed.notify_all()
-        except TimeIsUp:
+        except TimeLimitReached:
             with self._changed:
                 self.is_complete = False
                 self.is_stopped = True

@@ -19,7 +19,7 @@ from math import inf, isnan
 from pathlib import Path
 from typing import NamedTuple
 
-from hardmax._ground.deadlines import TimeIsUp, deadline_within
+from hardmax._ground.deadlines import TimeLimitReached, deadline_within
 from hardmax._ground.interrupts import defer_interrupts
 from hardmax._ground.progress import track
 from hardmax._ground.records import fingerprint
@@ -112,7 +112,7 @@ def search_into(
             _refuse_another(path, found, wanted)
             try:
                 manifest = recover_shards(path, found, workers)
-            except TimeIsUp:
+            except TimeLimitReached:
                 return
         if manifest.is_complete:
             # A process that was killed at its very end may have left a log, and unfinished files.

@@ -7,7 +7,7 @@ from functools import lru_cache
 from math import inf, nan
 from typing import Any, NamedTuple
 
-from hardmax._ground.deadlines import TimeIsUp, time_limit
+from hardmax._ground.deadlines import TimeLimitReached, time_limit
 from hardmax._ground.extras import load_extra
 from hardmax.errors import RecordFormatError
 from hardmax.exact.decisions import Decisions
@@ -89,10 +89,10 @@ def advance(job: Job) -> Outcome:
             if job.task:
                 stack = read_stack(job.task, search.network, search.dim, search.cell.walls)
             run = Run(search, stack, c_int32(0), stores=not job.count_only)
-        except TimeIsUp:
+        except TimeLimitReached:
             # Nothing was searched: the whole task is left.
             return Outcome(0, (0, 0, 0), b"", b"", False, (job.task,), (nan,))
-        with suppress(TimeIsUp):
+        with suppress(TimeLimitReached):
             is_done = run.work(Limits(job.quota, job.seconds, job.most_bytes), progress=False)
     if is_done and run.n_found < job.quota:
         raise RecordFormatError(

@@ -273,7 +273,8 @@ def write_model(folder: Path, model: bytes) -> None:
     """Write the network of a manifest, as `model_bytes` has it, unless it is there.
 
     Raises:
-        TimeIsUp: If writing takes longer than the time limit; `clear_unfinished` removes the rest.
+        TimeLimitReached: If writing takes longer than the time limit; `clear_unfinished` removes
+            the rest.
     """
     with suppress(OSError):
         if (folder / MODEL).read_bytes() == model:
@@ -548,7 +549,7 @@ def recover_shards(folder: Path, manifest: Manifest, workers: int) -> Manifest:
 
     Raises:
         RecordFormatError: If a damaged shard is of an old store, which does not know its task.
-        TimeIsUp: If reading all shards takes longer than the time limit.
+        TimeLimitReached: If reading all shards takes longer than the time limit.
     """
     with ThreadPoolExecutor(workers) as pool:
         # Each shard is read in a copy of the context, and so within the time limit.

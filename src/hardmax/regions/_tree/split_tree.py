@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from hardmax._ground.deadlines import TimeIsUp, deadline_within
+from hardmax._ground.deadlines import TimeLimitReached, deadline_within
 from hardmax._ground.interrupts import defer_interrupts, pack_when_done
 from hardmax._ground.progress import Progress, track
 from hardmax.exact.decisions import Decisions
@@ -159,7 +159,8 @@ class SplitTree:
         """Yield every cell once, depth first.
 
         Raises:
-            TimeIsUp: After the deadline. Between two cells there may be any number of decisions.
+            TimeLimitReached: After the deadline. Between two cells there may be any number of
+                decisions.
         """
         stack = [self._root()]
         while stack:
@@ -177,7 +178,7 @@ class SplitTree:
         if self.look_up is not None:
             self.look_up()
         if time.monotonic() > self.deadline:
-            raise TimeIsUp
+            raise TimeLimitReached
 
     def _root(self) -> _Node:
         vectors = self.domain.cone_rows
