@@ -33,6 +33,10 @@ hm.sample_regions(Path("net.safetensors"), "box:-1,1", 10, 0)
 hm.plot(net, "box:-1,1^2", color="map")
 hm.explore("net.safetensors", "box:-1,1^2")
 hm.cell_at("net.safetensors", [0.5])
+radius: float = hm.cell_at(head, [0.5]).certified_radius
+cells = hm.enumerate_regions(net, box)
+volume: float = cells[-1].volume + sum(cell.volume for cell in cells[:1])
+first: hm.regions.Cell | None = cells.cells_at([[0.5]])[0]
 hm.save_model(block, "block.safetensors")
 hm.Slice(one[0], one, "box:-1,1")
 

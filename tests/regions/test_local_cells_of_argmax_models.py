@@ -188,6 +188,24 @@ def test_a_distance_is_right_at_every_magnitude(scale):
     assert hm.cell_at(far, [scale]).wall.distance == scale
 
 
+@pytest.mark.parametrize("scale", [1e-300, 1.0, 1e20, 1e300])
+def test_the_cell_beyond_is_found_where_a_short_step_is_rounded_away(scale):
+    model = hm.ReluNetwork([[[1.0], [-1.0]], [[1.0]]])
+    head = hm.AttentionHead([[1.0], [-1.0]], [[0.0], [1.0]], [[0.0], [1.0]], [[1.0, 0.0]])
+    for net in (model, model.network, head):
+        cell = hm.cell_at(net, [scale, scale])
+        assert cell.wall.high == 0.0
+        assert cell.beyond.signature.tolist() == [1]
+        np.testing.assert_allclose(cell.beyond.point, [scale, scale], rtol=1e-9, atol=1e-9)
+    for net in (model, model.network):
+        cell = hm.cell_at(net, [np.finfo(float).max, 0.0])
+        assert cell.beyond.signature.tolist() == [0]
+    far = hm.ReluNetwork([[[1.0]], [[1.0]]], [[-np.finfo(float).max], None])
+    for net in (far, far.network):
+        with pytest.raises(ArgumentError, match="within the range of float64"):
+            _ = hm.cell_at(net, [0.0]).beyond
+
+
 @pytest.mark.parametrize("seed", range(8))
 def test_the_cell_is_the_located_one_of_a_partition(seed):
     dim = 1 + seed % 3

@@ -187,7 +187,7 @@ class LocalCell:
 
     @cached_property
     def beyond(self) -> "LocalCell":
-        """The cell on the other side of the nearest wall, computed at a point just behind the wall.
+        """The cell on the other side of the nearest wall, found at a point just behind the wall.
 
         Raises:
             ArgumentError: If the cell has no wall within the range of float64.
@@ -199,8 +199,21 @@ class LocalCell:
                 "`beyond` needs a wall at a distance within the range of float64; the nearest wall "
                 f"is at least {self.wall.low:.4g} away."
             )
-        step = self.wall.high + 2.0**-20 * max(self.wall.high, 2.0**-20)
-        return _located(self._model, self._searched, self.point + step * self._normal)
+        past = 2.0**-20 * max(self.wall.high, 2.0**-20)
+        while True:
+            with np.errstate(over="ignore", invalid="ignore", under="ignore"):
+                point = self.point + (self.wall.high + past) * self._normal
+            if not np.isfinite(point).all():
+                raise ArgumentError(
+                    "`beyond` needs a point behind the wall within the range of float64; the "
+                    f"nearest wall is {self.wall.distance:.4g} away."
+                )
+            # Rounding may return a short step to this cell, or to the point itself.
+            if (point != self.point).any():
+                cell = _located(self._model, self._searched, point)
+                if (cell.signature != self.signature).any():
+                    return cell
+            past *= 2.0
 
     def along(self, direction: ArrayLike, reach: float = 1.0) -> NearestWall | None:
         """Find the first wall on the ray from the point in a direction, exactly.
