@@ -12,6 +12,7 @@ from hardmax.models.heads import AttentionHead
 from hardmax.models.networks import MaxoutNetwork, ReluNetwork
 from hardmax.models.transformers import Block, FeedForward, HardTransformer
 from tests.reference import regions
+from tests.region_models import chart_of
 
 
 def random_relu(seed, *sizes, integers=False, bias=True):
@@ -132,9 +133,6 @@ CASES = {
 def true_signatures(model, domain):
     """All cells, by the slow rational program."""
     network = getattr(model, "network", model)
-    if isinstance(domain, Polytope):
-        chart, rows = (np.eye(domain.ambient_dim), np.zeros(domain.ambient_dim)), domain.rows
-    else:
-        chart, rows = domain.chart, domain.exact_rows
-    coordinates = regions.chart_coordinates(*(part.tolist() for part in chart))
-    return sorted(cell[0] for cell in regions.cells(network, coordinates, rows.tolist()))
+    coordinates = regions.chart_coordinates(*(part.tolist() for part in chart_of(domain)))
+    rows = domain.exact_rows.tolist()
+    return sorted(cell[0] for cell in regions.cells(network, coordinates, rows))

@@ -6,7 +6,6 @@ from itertools import pairwise
 import numpy as np
 
 from hardmax.geometry.domains import Box, Segment, WholeSpace
-from hardmax.geometry.polytopes import Polytope
 from hardmax.models.heads import AttentionHead
 from hardmax.models.networks import MaxoutNetwork, ReluNetwork
 from hardmax.models.transformers import Block, FeedForward, HardTransformer
@@ -82,16 +81,18 @@ def integer_transformer(seed, dim, n_keys, n_heads, n_blocks=1, d_ff=2, *, repea
 
 def reference_cells(model, domain):
     """The cells of a model by the slow program."""
-    if isinstance(domain, Polytope):
-        weight, bias, rows = np.eye(model.dim_in), np.zeros(model.dim_in), domain.rows
-    elif isinstance(domain, Segment):
+    if isinstance(domain, Segment):
         pairs = zip(domain.start.tolist(), domain.end.tolist(), strict=True)
         coordinates = [[Fraction(q) - Fraction(p), Fraction(p)] for p, q in pairs]
         return reference.cells(model.network, coordinates, domain.exact_rows.tolist())
-    else:
-        (weight, bias), rows = domain.chart, domain.exact_rows
+    weight, bias = chart_of(domain)
     coordinates = reference.chart_coordinates(weight.tolist(), bias.tolist())
-    return reference.cells(model.network, coordinates, rows.tolist())
+    return reference.cells(model.network, coordinates, domain.exact_rows.tolist())
+
+
+def chart_of(domain):
+    """The chart of a domain, also where its coordinates are those of the space."""
+    return domain.chart or (np.eye(domain.dim), np.zeros(domain.dim))
 
 
 def box_and_space(dim):

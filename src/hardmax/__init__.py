@@ -3,7 +3,7 @@
     models      AttentionHead, FeedForward, Block, HardTransformer, ReluNetwork, MaxoutNetwork,
                 load_model, save_model, from_torch, to_torch, from_onnx, load_onnx,
                 load_checkpoint, analyze_heads
-    domains     Box, WholeSpace, Segment, Ray, Line, Slice, Polytope, parse_domain
+    domains     Box, WholeSpace, Segment, Ray, Line, Slice, Polytope, Simplex, parse_domain
     regions     enumerate_regions -> Partition, sample_regions, save_partition, load_partition,
                 open_partition, cell_at (the cell around a point)
     proofs      Certificate (of a partition), verify_certificate -> Verdict

@@ -29,6 +29,7 @@ from .geometry.extreme_points import certify_extreme_points as certify_extreme_p
 from .geometry.extreme_points import extreme_points as extreme_points
 from .geometry.minkowski import minkowski_vertices as minkowski_vertices
 from .geometry.polytopes import Polytope as Polytope
+from .geometry.simplices import Simplex as Simplex
 from .models.checkpoints.head_summaries import analyze_heads as analyze_heads
 from .models.checkpoints.loading import load_checkpoint as load_checkpoint
 from .models.formats.onnx.graphs import from_onnx as from_onnx

@@ -125,8 +125,9 @@ class ModelLike(metaclass=_Alias):
 class DomainLike(metaclass=_Alias):
     """A domain, or its description as text: `Box([-1, -1], [1, 1])` or `"box:-1,1^2"`.
 
-    The domains are `Box`, `WholeSpace`, `Polytope`, `Slice`, `Segment`, `Ray` and `Line`.
-    `parse_domain` lists the possible texts.
+    The domains are `Box`, `WholeSpace`, `Segment`, `Line`, `Ray`, `Polytope`, `Simplex` and
+    `Slice`, and any object that implements `hardmax.geometry.Domain`. `parse_domain` lists the
+    possible texts.
 
     Examples:
         >>> import hardmax as hm

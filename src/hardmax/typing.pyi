@@ -8,8 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike as ArrayLike
 from numpy.typing import NDArray
 
-from hardmax.geometry.domains import Box, Line, Ray, Segment, Slice, WholeSpace
-from hardmax.geometry.polytopes import Polytope
+from hardmax.geometry.domain_protocol import Domain
 from hardmax.models.argmax import ArgmaxNetwork
 from hardmax.models.heads import AttentionHead
 from hardmax.models.transformers import Block
@@ -42,9 +41,7 @@ ModelLike: TypeAlias = (
     | TorchModule
     | Sequence[TorchModule]
 )
-DomainLike: TypeAlias = (
-    Box | WholeSpace | Polytope | Slice | Segment | Ray | Line | ChartedDomain | str
-)
+DomainLike: TypeAlias = Domain | ChartedDomain | str
 
 __all__ = [
     "AnyArray",

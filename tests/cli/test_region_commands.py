@@ -284,8 +284,7 @@ def test_an_onnx_file_with_a_skip_connection_is_read_as_a_graph(tmp_path):
 def test_every_kind_of_domain_is_read(tmp_path):
     for text in EXAMPLES:
         domain = parse_domain(text)
-        dim = getattr(domain, "ambient_dim", domain.dim)
-        net = ReluNetwork([RNG.normal(size=(dim, 3)), np.ones((3, 1))])
+        net = ReluNetwork([RNG.normal(size=(domain.ambient_dim, 3)), np.ones((3, 1))])
         save_model(net, tmp_path / "net")
         result = run("regions", tmp_path / "net", "--domain", text)
         assert result.exit_code == 0, result.output

@@ -18,7 +18,7 @@ FLOATS = st.floats(allow_nan=False, allow_infinity=False)
 
 def shape(domain):
     """Everything a domain is, exactly."""
-    where = charted(domain, getattr(domain, "ambient_dim", domain.dim))
+    where = charted(domain, domain.ambient_dim)
     forms = where.coordinates
     return where.exact_rows.tolist(), forms.matrix.tolist(), forms.exponent, forms.denominator
 
@@ -147,9 +147,9 @@ def test_rows_of_a_box_are_known_as_one():
         ("polytope:" + "9" * 5000 + "<=1", "hexadecimal"),
         ("slice:0,0", "one or more directions"),
         ("slice:0,0;1,0;2,0", "independent"),
-        ("slice:0,0;1,0|segment:0;1", "box, space, hull or polytope"),
+        ("slice:0,0;1,0|segment:0;1", "box, space, hull, polytope or simplex"),
         ("slice:0,0;1,0|box:0,1^2", "the number of directions"),
-        ("slice:0,0;1,0|" * 500 + "box:0,1", "box, space, hull or polytope"),
+        ("slice:0,0;1,0|" * 500 + "box:0,1", "box, space, hull, polytope or simplex"),
     ],
 )
 def test_a_mistake_is_quoted(text, reason):

@@ -115,7 +115,7 @@ def domains(rng):
     low, high = np.sort(rng.integers(-3, 4, (2, 2)), axis=0)
     yield domain_rows(Box(low.astype(float), high + 0.5), 2)
     hull = Polytope.from_points(rng.integers(-3, 4, (5, 2)).astype(float))
-    if hull.dim == 2:
+    if hull.affine_dim == 2:
         yield domain_rows(hull, 2)
     yield domain_rows(Polytope([[1.0, 1.0], [0.0, 0.0], [-1.0, 0.0]], [1.0, 2.0, 1.0]), 2)
 

@@ -110,11 +110,11 @@ def test_a_hull_holds_its_points_and_has_only_extreme_vertices(points):
     given_points = {tuple(map(Fraction, row)) for row in points.tolist()}
     assert exact_set(hull) <= given_points
     differences = (points - points[0]).astype(int).tolist()
-    assert hull.dim == rank(differences, points.shape[1])
+    assert hull.affine_dim == rank(differences, points.shape[1])
     # The hull's own inequalities give the same vertices back, by the other conversion.
     again = Polytope.from_rows([tuple(row) for row in hull.rows.tolist()], points.shape[1])
     assert exact_set(again) == exact_set(hull)
-    assert again.dim == hull.dim
+    assert again.affine_dim == hull.affine_dim
     assert {frozenset(t) for t in again.generators.tight} == {
         frozenset(t) for t in hull.generators.tight
     }
@@ -134,7 +134,7 @@ def test_a_generic_hull_agrees_with_qhull(n_points, dim):
 @given(dense_matrices(st.integers(3, 8), 2))
 def test_a_polygon_runs_counter_clockwise_around_its_area(points):
     hull = Polytope.from_points(points)
-    assume(hull.dim == 2)
+    assume(hull.affine_dim == 2)
     loop = hull.exact_vertices[hull.polygon_order].tolist()
     assert polygon_area(loop) == hull.volume > 0
     for k in range(len(loop)):
@@ -147,7 +147,7 @@ def test_a_polygon_runs_counter_clockwise_around_its_area(points):
 @given(inequalities())
 def test_euler_counts_the_faces_of_every_polyhedron(system):
     polytope = Polytope(*system)
-    assume(not polytope.is_empty and polytope.dim >= 1)
+    assume(not polytope.is_empty and polytope.affine_dim >= 1)
     faces = (*polytope.f_vector, 1)
     euler = sum((-1) ** k * f for k, f in enumerate(faces))
     if polytope.is_bounded:
@@ -156,7 +156,7 @@ def test_euler_counts_the_faces_of_every_polyhedron(system):
         assert euler == 0
     if not polytope.lineality.shape[0]:
         assert faces[0] == polytope.vertices.shape[0]
-    assert polytope.facets.rows.shape[0] == faces[polytope.dim - 1]
+    assert polytope.facets.rows.shape[0] == faces[polytope.affine_dim - 1]
 
 
 @pytest.mark.parametrize("dim", [1, 2, 3, 4, 5])
@@ -197,7 +197,7 @@ def test_faces_of_unbounded_polyhedra():
     ray = Polytope([[-1]], [0])
     assert ray.f_vector == (1,)
     space = Polytope(np.zeros((0, 3)), np.zeros(0))
-    assert (space.dim, space.f_vector, space.is_bounded) == (3, (0, 0, 0), False)
+    assert (space.affine_dim, space.f_vector, space.is_bounded) == (3, (0, 0, 0), False)
 
 
 def test_redundant_and_repeated_inequalities_are_no_facets():
@@ -212,21 +212,21 @@ def test_redundant_and_repeated_inequalities_are_no_facets():
 def test_an_inequality_that_is_tight_only_at_infinity_is_no_facet():
     ray = Polytope([[-1, 0], [0, 1], [0, -1], [0, 1]], [0, 0, 0, 5])
     assert ray.facets.rows.tolist() == [0]
-    assert (ray.dim, ray.f_vector) == (1, (1,))
+    assert (ray.affine_dim, ray.f_vector) == (1, (1,))
 
 
 def test_flat_and_empty_polyhedra():
     point = Polytope.from_points([[2, 3], [2, 3]])
-    assert (point.dim, point.vertices.tolist(), point.f_vector) == (0, [[2.0, 3.0]], ())
+    assert (point.affine_dim, point.vertices.tolist(), point.f_vector) == (0, [[2.0, 3.0]], ())
     assert (point.volume, point.polygon.tolist()) == (0, [[2.0, 3.0]])
     segment = Polytope.from_points([[0, 0, 0], [1, 2, 3], [2, 4, 6]])
-    assert (segment.dim, segment.f_vector, segment.volume) == (1, (2,), 0)
+    assert (segment.affine_dim, segment.f_vector, segment.volume) == (1, (2,), 0)
     assert segment.interior_point.tolist() == [1, 2, 3]
     hidden = Polytope([[1, 1], [-1, -1], [1, 0], [-1, 0]], [1, -1, 1, 0])
-    assert (hidden.dim, hidden.is_bounded) == (1, True)
+    assert (hidden.affine_dim, hidden.is_bounded) == (1, True)
     assert sorted(hidden.polygon.tolist()) == [[0.0, 1.0], [1.0, 0.0]]
     empty = Polytope([[1, 0], [-1, 0]], [0, -1])
-    assert (empty.dim, empty.is_empty, empty.is_bounded) == (-1, True, True)
+    assert (empty.affine_dim, empty.is_empty, empty.is_bounded) == (-1, True, True)
     assert (empty.f_vector, empty.volume, empty.vertices.shape) == ((), 0, (0, 2))
     assert empty.polygon.shape == (0, 2)
     assert empty.facets.rows.shape == (0,)

@@ -82,7 +82,7 @@ def test_the_cayley_polytope_of_two_triangles():
     octahedron = cayley_polytope([triangle, -triangle])
     assert octahedron.f_vector == (6, 12, 8)
     assert octahedron.is_simplicial
-    assert cayley_polytope([triangle] * 3).dim == 4
+    assert cayley_polytope([triangle] * 3).affine_dim == 4
 
 
 def test_families_of_heads():

@@ -52,7 +52,7 @@ def test_the_output_is_exactly_the_value_on_every_piece(model):
     found = level_set(part, 0, minus=1, value=0.25)
     assert len(found)
     for piece, cell, across in zip(found.pieces, found.cells, found.across, strict=True):
-        assert piece.dim == 1
+        assert piece.affine_dim == 1
         point = [*piece.interior_point.tolist(), 1]
         rows = part.exact_map(cell)
         scale = Fraction(2) ** rows.exponent / rows.denominator
@@ -109,7 +109,7 @@ def test_a_hard_sign_has_a_boundary_that_takes_no_value():
 def test_a_cell_on_which_the_output_has_the_value_is_a_piece():
     part = enumerate_regions(ReluNetwork([[[1.0]], [[1.0]]]), Box([-1.0], [1.0]))
     found = level_set(part)
-    assert sorted(piece.dim for piece in found.pieces) == [0, 1]
+    assert sorted(piece.affine_dim for piece in found.pieces) == [0, 1]
 
 
 def model_of(kind, rng):
@@ -142,13 +142,13 @@ def by_definition(part, reading):
         row = part.exact_map(cell).compose(reading).rows[0]
         forms.append([int(x) for x in row])
         piece = part.polytope(cell).intersection(zeros(forms[-1], forms[-1]))
-        if piece.dim >= dim - 1:
+        if piece.affine_dim >= dim - 1:
             yield cell, -1, piece
     for i, j in part.neighbours.pairs.tolist():
         for above, below in ((i, j), (j, i)):
             shared = part.polytope(i).intersection(part.polytope(j))
             piece = shared.intersection(zeros(forms[below], forms[above]))
-            if piece.dim != dim - 1:
+            if piece.affine_dim != dim - 1:
                 continue
             point = [*piece.interior_point.tolist(), 1]
             high, low = (np.dot(forms[cell], point) for cell in (above, below))
@@ -166,9 +166,9 @@ def described(piece):
     """What a polytope is, however it is written; one without vertices by sizes only."""
     known = piece.generators
     if known.lineality:
-        return piece.dim, len(known.points), len(known.rays), len(known.lineality)
+        return piece.affine_dim, len(known.points), len(known.rays), len(known.lineality)
     points = {tuple(Fraction(x, p[-1]) for x in p[:-1]) for p in known.points}
-    return piece.dim, points, set(known.rays)
+    return piece.affine_dim, points, set(known.rays)
 
 
 @pytest.mark.parametrize("seed", seeds(80))

@@ -21,6 +21,7 @@ from hardmax.regions._search.searches import CoreSearch
 from hardmax.regions._search.space import explore
 from hardmax.regions._tree import split_tree
 from tests.reference import regions as reference
+from tests.region_models import chart_of
 from tests.sweeps import examples, seeds
 
 
@@ -31,7 +32,7 @@ def cube(dim, low=-1.0, high=1.0):
 def check(model, domain):
     """Compare signatures and maps with the definition; return what the engine found."""
     found = check_shapes(model.network, domain)
-    weight, bias = domain.chart
+    weight, bias = chart_of(domain)
     coordinates = reference.chart_coordinates(weight.tolist(), bias.tolist())
     rows = domain.exact_rows.tolist()
     truth = {
@@ -61,7 +62,7 @@ def check_shapes(network, domain):
     assert found.is_complete
     assert found.n_counted == len(found.signatures) == len({*map(tuple, found.signatures.tolist())})
     assert explore(network, domain, count_only=True).n_counted == found.n_counted
-    weight, bias = domain.chart
+    weight, bias = chart_of(domain)
     for signature, points in zip(found.signatures, cells_of(found), strict=True):
         assert len(points) > domain.dim
         # Walls in tenths may be 1e-17 apart, with no float between them.

@@ -9,6 +9,7 @@ from hardmax.regions._tree.split_tree import explore
 from tests.reference import regions as reference
 from tests.region_models import (
     box_and_space,
+    chart_of,
     gaussian_relu,
     integer_relu,
     integer_transformer,
@@ -18,7 +19,7 @@ from tests.region_models import (
 
 def rows_of(model, domain, prefix):
     """The rows of a prefix by name, from the definition, in fractions."""
-    weight, bias = domain.chart
+    weight, bias = chart_of(domain)
     network = model.network
     stream = reference.compose(
         reference.chart_coordinates(weight.tolist(), bias.tolist()),

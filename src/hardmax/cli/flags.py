@@ -36,6 +36,10 @@ def command_class(**aliases: str) -> type[TyperCommand]:
             self._words = {word.partition("=")[0] for word in args}
             return super().parse_args(ctx, args)
 
+        def format_help_text(self, ctx: Any, formatter: Any) -> None:
+            self.help = _insert_domains(self.help or "")
+            super().format_help_text(ctx, formatter)
+
         def invoke(self, ctx: Any) -> Any:
             flags = {str(param.name): _flag_name(param, self._words) for param in self.params}
             try:
@@ -113,6 +117,17 @@ def report_file_errors(flag: str, path: Path) -> Iterator[None]:
         raise ArgumentError(
             f"`{flag}` must be a file that can be opened; {path}: {error.strerror or error}."
         ) from None
+
+
+def _insert_domains(text: str) -> str:
+    """Replace the line `{domains}` of a help text by a line for each kind of domain."""
+    if "{domains}" not in text:
+        return text
+    from hardmax.geometry.domain_text import list_kinds
+
+    margin = re.search(r"^ *(?={domains})", text, re.MULTILINE)
+    assert margin is not None
+    return text.replace("{domains}", f"\n{margin[0]}".join(list_kinds()))
 
 
 def _flag_name(param: Any, words: set[str]) -> str:

@@ -88,16 +88,7 @@ def regions(
 
     \b
     Domains:
-      box:-1,1^2                      the box [-1, 1]^2
-      box:-1,1;0,5                    one interval for each coordinate
-      space:3                         all of R^3
-      segment:0,0;1,2                 the segment from one point to another
-      line:0,0;1,2                    the line through a point in a direction
-      ray:0,0;1,2                     the ray from a point in a direction
-      hull:0,0;1,0;0,1                the convex hull of points
-      polytope:1,0<=1;-1,-1<=0        the points that satisfy inequalities
-      slice:0,0,1;1,0,0;0,1,0         the plane through a point along two directions
-      slice:0,0,1;1,0,0|box:-1,1      a part of a slice, in its own coordinates
+      {domains}
     In a list, x^n repeats x n times: segment:0^784;1^784. Put the domain in quotes.
 
     \b
@@ -353,6 +344,7 @@ def _read_claimed_domain(claim: Any) -> Any:
     from hardmax.geometry.domain_text import box_of_rows
     from hardmax.geometry.domains import Line, Ray, Segment, Slice, WholeSpace
     from hardmax.geometry.polytopes import Polytope
+    from hardmax.geometry.simplices import Simplex, weight_rows
 
     dim, ambient = claim.chart.shape[1] - 1, claim.chart.shape[0]
     polytope = Polytope.from_rows([tuple(row) for row in claim.rows.tolist()], dim)
@@ -361,15 +353,16 @@ def _read_claimed_domain(claim: Any) -> Any:
     exact = [[Fraction(x, claim.chart_denominator) for x in row] for row in claim.chart.tolist()]
     if exact == np.eye(dim, dim + 1).tolist():
         return inner
-    is_segment = rows == {(1, 1), (-1, 0)}
-    if is_segment:  # The chart has the difference of the ends, which may not be a float64.
-        exact = [[p + way, p] for way, p in exact]
+    is_simplex = rows == {tuple(row) for row in weight_rows(dim).tolist()}
+    if is_simplex:  # The chart has differences of vertices, which may not be float64 numbers.
+        exact = [[*(p + way for way in ways), p] for *ways, p in exact]
     floats = np.array([[nearest_float(x) for x in row] for row in exact]).reshape(ambient, -1)
     if floats.tolist() != exact:
         return None
     origin, directions = floats[:, -1], floats[:, :-1].T
-    if is_segment:
-        return Segment(origin, directions[0])
+    if is_simplex:
+        vertices = np.concatenate([[origin], directions])
+        return Segment(*vertices) if dim == 1 else Simplex(vertices)
     if dim == 1 and rows <= {(-1, 0)}:
         return (Ray if rows else Line)(origin, directions[0])
     return Slice(origin, directions, inner)

@@ -132,8 +132,8 @@ def domain_from_data(data: Any) -> Any:
             x0, y0, x1, y1 = given["box"]
             inner = Box(np.array([x0, y0]), np.array([x1, y1]))
         elif "rows" in given:
-            rows = np.array([[int(x) for x in row] for row in given["rows"]], dtype=object)
-            inner = Polytope(rows[:, :-1], rows[:, -1])
+            rows = [(int(a), int(b), int(c)) for a, b, c in given["rows"]]
+            inner = Polytope.from_rows(rows, 2)
         return inner if chart is None else Slice(chart["bias"], chart["weight"], inner)
     except (KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError) as error:
         raise ArgumentError(f"`domain` is not valid domain data: {error!r:.200}.") from None
@@ -155,6 +155,11 @@ def domain_to_data(domain: Any, dim_in: int) -> dict[str, Any]:
         raise ArgumentError(
             f"`domain` must have dimension 2 to be drawn; got {read.dim}. For a plane in a "
             "higher-dimensional space, use a `Slice`."
+        )
+    if len(read.stages) > 1:
+        raise ArgumentError(
+            "`domain` must have a chart in float64 to be drawn on the page. Round the differences "
+            "of its vertices: pass a `Slice` with these directions."
         )
     data: dict[str, Any] = {
         "rows": [[str(int(x)) for x in row] for row in read.exact_rows.tolist()]

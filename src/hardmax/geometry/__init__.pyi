@@ -1,8 +1,8 @@
 from .cayley import cayley_embedding as cayley_embedding
 from .cayley import cayley_polytope as cayley_polytope
 from .descriptions import Generators as Generators
+from .domain_protocol import Domain as Domain
 from .domain_text import domain_text as domain_text
-from .domains import Domain as Domain
 from .extreme_points import ExtremePointCertificates as ExtremePointCertificates
 from .extreme_points import active_forms as active_forms
 from .extreme_points import verify_extreme_points as verify_extreme_points

@@ -1,17 +1,7 @@
 r"""Domains written as one line of text, for the command line and for files.
 
-| text | domain |
-|---|---|
-| `box:-1,1^2` | the square $[-1, 1]^2$ |
-| `box:-1,1;0,5` | the rectangle $[-1, 1] \times [0, 5]$ |
-| `space:3` | the whole space $\mathbb{R}^3$ |
-| `segment:0,0;1,2` | the segment from (0, 0) to (1, 2) |
-| `line:0,0;1,2` | the line through (0, 0) in the direction (1, 2) |
-| `ray:0,0;1,2` | the ray from (0, 0) in the direction (1, 2) |
-| `hull:0,0;1,0;0,1` | the convex hull of three points: a triangle |
-| `polytope:1,0<=1;0,1<=1;-1,-1<=0` | inequalities: $x \le 1$, $y \le 1$, $-x - y \le 0$ |
-| `slice:0,0,1;1,0,0;0,1,0` | the plane through (0, 0, 1) along two directions |
-| `slice:0,0,1;1,0,0;0,1,0\|box:-1,1^2` | the part of that plane whose coordinates lie in a box |
+The table `KINDS` is the only list of kinds of domains in the code: its rows read and write text,
+and `hardmax regions --help` prints it. Tests compare the pages that list kinds with it.
 
 A decimal number stands for the nearest float64, as in Python. A `polytope` may also contain
 integers of any length, which are exact. `x^n` repeats `x` `n` times, as in `segment:0^784;1^784`.
@@ -20,33 +10,57 @@ Spaces are allowed between the parts.
 
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from itertools import groupby
 from math import isfinite, lcm
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from hardmax.errors import ArgumentError, DtypeError, HardmaxError
 from hardmax.exact.dyadic import nearest_float
+from hardmax.geometry.domain_protocol import CheckedDomain, Domain, check_domain
 from hardmax.geometry.domains import Box, Line, Ray, Segment, Slice, WholeSpace
 from hardmax.geometry.polytopes import Polytope
+from hardmax.geometry.simplices import Simplex
 from hardmax.typing import FloatArray, WideArray
 
-DomainKind = Box | WholeSpace | Polytope | Slice | Segment | Ray | Line
-EXAMPLES = (
-    "box:-1,1^2",
-    "box:-1,1;0,5",
-    "space:3",
-    "segment:0,0;1,2",
-    "line:0,0;1,2",
-    "ray:0,0;1,2",
-    "hull:0,0;1,0;0,1",
-    "polytope:1,0<=1;0,1<=1;-1,-1<=0",
-    "slice:0,0,1;1,0,0;0,1,0|box:-1,1^2",
-)
-"""An example of each kind, for messages and help."""
 
+class Example(NamedTuple):
+    """A domain as text, its meaning in a line of help, and the same domain in Python."""
+
+    text: str
+    meaning: str
+    python: str
+
+
+@dataclass(frozen=True)
+class DomainKind:
+    """A kind of domain as text: a word, a colon, and numbers.
+
+    Attributes:
+        word: The word.
+        cls: The class of the domain.
+        read: Reads the text after the colon.
+        write: Writes a domain of the class, the word included. None if another word writes it.
+        examples: Examples, the first for error messages.
+        fits_slice: Whether the coordinates of a `Slice` can lie in such a domain.
+    """
+
+    word: str
+    cls: type[CheckedDomain]
+    read: Callable[[str], CheckedDomain]
+    write: Callable[[Any], str] | None
+    examples: tuple[Example, ...]
+    fits_slice: bool = False
+
+
+INEXACT_CHART = (
+    "`domain` cannot be written as text, because float64 cannot represent its chart, given as "
+    "`exact_chart`. Pass a `Simplex`, or a `Slice` with an origin and directions in float64 and "
+    "the inequalities as its `box`, a `Polytope`, instead."
+)
 _MOST_NUMBERS = 1 << 20
 _MOST_LETTERS = 60
 _DECIMAL = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]{1,4})?", re.ASCII | re.I)
@@ -54,11 +68,13 @@ _INTEGER = re.compile(r"[+-]?(0x[0-9a-f]+|[0-9]+)", re.ASCII | re.I)
 _DECIMAL_BITS = 1 << 13
 
 
-def parse_domain(text: str) -> "DomainKind":
+def parse_domain(text: str) -> Domain:
     """Parse a domain from text.
 
     Args:
-        text: A line such as `box:-1,1^2`, in the format that the table of this module describes.
+        text: A line such as `box:-1,1^2`: one of the words `box`, `space`, `segment`, `line`,
+            `ray`, `hull`, `polytope`, `simplex` and `slice`, a colon, and numbers, as
+            `hardmax regions --help` shows. `x^n` repeats `x` `n` times.
 
     Raises:
         ArgumentError: If the text is not a domain; the message quotes the part that is wrong.
@@ -78,16 +94,16 @@ def parse_domain(text: str) -> "DomainKind":
     if not isinstance(text, str):
         raise DtypeError(f"`text` must be a string; got {type(text).__name__}.")
     kind, colon, rest = text.partition(":")
-    kind = kind.strip().lower()
-    if kind not in _READERS or not colon:
+    kind = _as_word(kind)
+    if kind not in _BY_WORD or not colon:
         raise ArgumentError(
-            f"`text` must be a domain: one of {', '.join(_READERS)}, then a colon and numbers, "
-            f"such as {EXAMPLES[0]!r}; got {_quote(text)}."
+            f"`text` must be a domain: one of {', '.join(_BY_WORD)}, then a colon and numbers, "
+            f"such as {KINDS[0].examples[0].text!r}; got {_quote(text)}."
         )
     try:
-        return _READERS[kind](rest)
+        return _BY_WORD[kind].read(rest)
     except HardmaxError as error:
-        example = next(one for one in EXAMPLES if one.startswith(kind))
+        example = _BY_WORD[kind].examples[0].text
         raise ArgumentError(
             f"`text` must be a domain, such as {example!r}. In {_quote(text)}: {error}"
         ) from None
@@ -112,7 +128,7 @@ def read_domain(domain: Any, name: str = "domain") -> Any:
         Traceback (most recent call last):
             ...
         hardmax.errors.ArgumentError: `domain` must be a domain: one of box, space, segment, line,
-        ray, hull, polytope, slice, then a colon and numbers, such as 'box:-1,1^2'; got
+        ray, hull, polytope, simplex, slice, then a colon and numbers, such as 'box:-1,1^2'; got
         'square:-1,1'.
     """
     if not isinstance(domain, str):
@@ -121,6 +137,23 @@ def read_domain(domain: Any, name: str = "domain") -> Any:
         return parse_domain(domain)
     except ArgumentError as error:
         raise ArgumentError(str(error).replace("`text`", f"`{name}`", 1)) from None
+
+
+def read_checked_domain(domain: Any, name: str = "domain") -> CheckedDomain:
+    """Return a domain that is given as text or as an object, with checked members.
+
+    Args:
+        domain: A domain, or its text.
+        name: The name of the argument in error messages.
+
+    Raises:
+        ArgumentError: If the text is not a domain, or a member of the object is malformed.
+
+    Examples:
+        >>> read_checked_domain("space:2").dim
+        2
+    """
+    return check_domain(read_domain(domain, name), name)
 
 
 def read_box(box: Any, name: str = "box") -> Box:
@@ -150,12 +183,14 @@ def read_box(box: Any, name: str = "box") -> Box:
     return found
 
 
-def domain_text(domain: "DomainKind | str") -> str:
+def domain_text(domain: Domain | str) -> str:
     """Return a domain as one line of text, which the commands and files read back exactly.
 
-    If `domain` is already text, the result is its shortest form.
+    If `domain` is already text, the result is its shortest form. A domain of a class that is not
+    part of this package is written as a `polytope` or a `slice`.
 
     Raises:
+        ArgumentError: If no text describes `domain`, because its exact chart is not in float64.
         DtypeError: If `domain` is not a domain.
 
     Examples:
@@ -164,26 +199,29 @@ def domain_text(domain: "DomainKind | str") -> str:
         >>> domain_text(Slice([0, 0, 0, 1], [[1, 0, 0, 0]]))
         'slice:0^3,1;1,0^3'
     """
-    domain = read_domain(domain)
-    if isinstance(domain, Box):
-        pairs = zip(domain.low.tolist(), domain.high.tolist(), strict=True)
-        return "box:" + _write_runs(
-            [f"{_write_number(low)},{_write_number(high)}" for low, high in pairs], ";"
-        )
-    if isinstance(domain, WholeSpace):
-        return f"space:{domain.dim}"
-    if isinstance(domain, Segment):
-        return f"segment:{_write_points([domain.start, domain.end])}"
-    if isinstance(domain, Line | Ray):
-        return f"{type(domain).__name__.lower()}:{_write_points([domain.origin, domain.direction])}"
-    if isinstance(domain, Polytope):
-        return _write_polytope(domain)
-    if isinstance(domain, Slice):
-        inner = domain.box
-        assert isinstance(inner, Box | WholeSpace | Polytope), "`Slice` checks its box"
-        where = "" if isinstance(inner, WholeSpace) else f"|{domain_text(inner)}"
-        return f"slice:{_write_points([domain.origin, *domain.directions])}{where}"
-    raise DtypeError(f"`domain` must be a domain; got {type(domain).__name__}.")
+    found = read_checked_domain(domain)
+    for kind in KINDS:
+        if kind.write and isinstance(found, kind.cls):
+            return kind.write(found)
+    if getattr(found, "exact_chart", None) is not None:
+        raise ArgumentError(INEXACT_CHART)
+    inner = Polytope.from_rows([tuple(row) for row in found.exact_rows.tolist()], found.dim)
+    if found.chart is None:
+        return _write_polytope(inner)
+    weight, bias = found.chart
+    return _write_slice(Slice(bias, weight, inner))
+
+
+def list_kinds() -> list[str]:
+    """Return a line for each example of each kind: the text and its meaning, in two columns.
+
+    Examples:
+        >>> print(list_kinds()[0])
+        box:-1,1^2                    the box [-1, 1]^2
+    """
+    examples = [example for kind in KINDS for example in kind.examples]
+    width = max(len(example.text) for example in examples) + 2
+    return [f"{example.text:<{width}}{example.meaning}" for example in examples]
 
 
 def box_of_rows(rows: WideArray) -> Box | None:
@@ -252,6 +290,10 @@ def _read_hull(rest: str) -> Polytope:
     return Polytope.from_points(_read_vectors(rest))
 
 
+def _read_simplex(rest: str) -> Simplex:
+    return Simplex(_read_vectors(rest))
+
+
 def _read_polytope(rest: str) -> Polytope:
     rows = []
     for part in rest.split(";"):
@@ -280,24 +322,13 @@ def _read_slice(rest: str) -> Slice:
         raise ArgumentError("a slice must have a point and one or more directions; got a point.")
     if not bar:
         return Slice(origin, directions)
-    if inner.partition(":")[0].strip().lower() not in ("box", "space", "hull", "polytope"):
+    *words, last = [kind.word for kind in KINDS if kind.fits_slice]
+    if _as_word(inner.partition(":")[0]) not in (*words, last):
         raise ArgumentError(
-            f"the coordinates of a slice must lie in a box, space, hull or polytope; got "
+            f"the coordinates of a slice must lie in a {', '.join(words)} or {last}; got "
             f"{_quote(inner)}."
         )
-    return Slice(origin, directions, parse_domain(inner))  # type: ignore[arg-type]
-
-
-_READERS: dict[str, Callable[[str], DomainKind]] = {
-    "box": _read_box,
-    "space": _read_space,
-    "segment": _read_segment,
-    "line": _read_line,
-    "ray": _read_ray,
-    "hull": _read_hull,
-    "polytope": _read_polytope,
-    "slice": _read_slice,
-}
+    return Slice(origin, directions, parse_domain(inner))
 
 
 def _read_two(rest: str, what: str) -> FloatArray:
@@ -374,6 +405,40 @@ def _refuse_many(n_numbers: int) -> None:
         raise ArgumentError(f"it must have at most {_MOST_NUMBERS} numbers; got {n_numbers}.")
 
 
+def _write_box(box: Box) -> str:
+    pairs = zip(box.low.tolist(), box.high.tolist(), strict=True)
+    return "box:" + _write_runs(
+        [f"{_write_number(low)},{_write_number(high)}" for low, high in pairs], ";"
+    )
+
+
+def _write_space(space: WholeSpace) -> str:
+    return f"space:{space.dim}"
+
+
+def _write_segment(segment: Segment) -> str:
+    return f"segment:{_write_points([segment.start, segment.end])}"
+
+
+def _write_line(line: Line) -> str:
+    return f"line:{_write_points([line.origin, line.direction])}"
+
+
+def _write_ray(ray: Ray) -> str:
+    return f"ray:{_write_points([ray.origin, ray.direction])}"
+
+
+def _write_simplex(simplex: Simplex) -> str:
+    return f"simplex:{_write_points([*simplex.vertices])}"
+
+
+def _write_slice(plane: Slice) -> str:
+    inner = plane.box
+    assert isinstance(inner, CheckedDomain), "`Slice` checks its box"
+    where = "" if isinstance(inner, WholeSpace) else f"|{domain_text(inner)}"
+    return f"slice:{_write_points([plane.origin, *plane.directions])}{where}"
+
+
 def _write_polytope(polytope: Polytope) -> str:
     if not len(polytope.rows):
         return f"space:{polytope.ambient_dim}"
@@ -410,3 +475,128 @@ def _write_integer(value: int) -> str:
 
 def _quote(text: str) -> str:
     return repr(text if len(text) <= _MOST_LETTERS else f"{text[: _MOST_LETTERS - 3]}...")
+
+
+def _as_word(text: str) -> str:
+    return text.strip().lower()
+
+
+KINDS: tuple[DomainKind, ...] = (
+    DomainKind(
+        "box",
+        Box,
+        _read_box,
+        _write_box,
+        (
+            Example("box:-1,1^2", "the box [-1, 1]^2", "hm.Box([-1, -1], [1, 1])"),
+            Example("box:-1,1;0,5", "one interval for each coordinate", "hm.Box([-1, 0], [1, 5])"),
+        ),
+        fits_slice=True,
+    ),
+    DomainKind(
+        "space",
+        WholeSpace,
+        _read_space,
+        _write_space,
+        (Example("space:3", "all of R^3", "hm.WholeSpace(3)"),),
+        fits_slice=True,
+    ),
+    DomainKind(
+        "segment",
+        Segment,
+        _read_segment,
+        _write_segment,
+        (
+            Example(
+                "segment:0,0;1,2",
+                "the segment from one point to another",
+                "hm.Segment([0, 0], [1, 2])",
+            ),
+        ),
+    ),
+    DomainKind(
+        "line",
+        Line,
+        _read_line,
+        _write_line,
+        (
+            Example(
+                "line:0,0;1,2",
+                "the line through a point in a direction",
+                "hm.Line([0, 0], [1, 2])",
+            ),
+        ),
+    ),
+    DomainKind(
+        "ray",
+        Ray,
+        _read_ray,
+        _write_ray,
+        (Example("ray:0,0;1,2", "the ray from a point in a direction", "hm.Ray([0, 0], [1, 2])"),),
+    ),
+    DomainKind(
+        "hull",
+        Polytope,
+        _read_hull,
+        None,
+        (
+            Example(
+                "hull:0,0;1,0;0,1;1,1",
+                "the convex hull of points",
+                "hm.Polytope.from_points([[0, 0], [1, 0], [0, 1], [1, 1]])",
+            ),
+        ),
+        fits_slice=True,
+    ),
+    DomainKind(
+        "polytope",
+        Polytope,
+        _read_polytope,
+        _write_polytope,
+        (
+            Example(
+                "polytope:1,0<=1;-1,-1<=0",
+                "the points that satisfy inequalities",
+                "hm.Polytope([[1, 0], [-1, -1]], [1, 0])",
+            ),
+        ),
+        fits_slice=True,
+    ),
+    DomainKind(
+        "simplex",
+        Simplex,
+        _read_simplex,
+        _write_simplex,
+        (
+            Example(
+                "simplex:0,0;1,0;0,1",
+                "the triangle (or simplex) with given vertices",
+                "hm.Simplex([[0, 0], [1, 0], [0, 1]])",
+            ),
+        ),
+        fits_slice=True,
+    ),
+    DomainKind(
+        "slice",
+        Slice,
+        _read_slice,
+        _write_slice,
+        (
+            Example(
+                "slice:0,0,1;1,0,0;0,1,0",
+                "the plane through a point along two directions",
+                "hm.Slice([0, 0, 1], [[1, 0, 0], [0, 1, 0]])",
+            ),
+            Example(
+                "slice:0,0,1;1,0,0|box:-1,1",
+                "a part of a slice, in its own coordinates",
+                "hm.Slice([0, 0, 1], [[1, 0, 0]], hm.Box([-1], [1]))",
+            ),
+        ),
+    ),
+)
+"""Every kind of domain: a new kind needs a class and a row here."""
+
+_BY_WORD = {kind.word: kind for kind in KINDS}
+EXAMPLES = tuple(example.text for kind in KINDS for example in kind.examples)
+"""The text of every example."""

@@ -1,13 +1,10 @@
 r"""Domains of diagrams and partitions: the whole space, boxes, affine slices, segments and lines.
 
-A domain consists of a chart $t \mapsto x = t W + b$, which maps coordinates $t \in \mathbb{R}^k$ to
-points $x$, and inequalities $\langle a, t\rangle \le b$ whose solutions have nonempty interior. For
-a box and for the whole space, the chart is the identity.
+All of them implement the interface `Domain` (see `domain_protocol`). `Polytope` and `Simplex`, in
+modules of their own, do too.
 """
 
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Protocol
 
 import numpy as np
 from flint import fmpz_mat
@@ -15,33 +12,24 @@ from flint import fmpz_mat
 from hardmax._ground.arguments import Sizes, integer, read_only_copy
 from hardmax._ground.display import html_card, short_repr, summarize
 from hardmax.errors import ArgumentError, DtypeError
-from hardmax.exact.dyadic import ScaledIntegers, scaled_integers, scaled_rows
+from hardmax.exact.dyadic import scaled_rows
+from hardmax.geometry.domain_protocol import (
+    Chart,
+    CheckedDomain,
+    Domain,
+    FullDimensional,
+    check_domain,
+)
 from hardmax.typing import BoolArray, FloatArray, WideArray
 
 _MARGIN = 0.25
 """Margin of a box around points, relative to the spread of the points."""
-
-
-class Domain(Protocol):
-    r"""The interface of a full-dimensional polyhedron $\{x : A x \le b\}$.
-
-    Examples:
-        >>> domain: Domain = Box([-1, -1], [1, 1])
-        >>> domain.dim, domain.inequalities[1].tolist()
-        (2, [1.0, 1.0, 1.0, 1.0])
-    """
-
-    @property
-    def dim(self) -> int:
-        """The dimension of the space."""
-
-    @property
-    def inequalities(self) -> tuple[FloatArray, FloatArray]:
-        """The pair `(A, b)` with shapes `(n_rows, dim)` and `(n_rows,)`."""
+_WEIGHTS = np.array([[-1.0, 1.0]]), np.array([1.0, 0.0])
+"""The map from the coordinate of a segment to the weights of its ends."""
 
 
 @dataclass(frozen=True, eq=False)
-class Box:
+class Box(FullDimensional):
     r"""The box $[l_1, h_1] \times \dots \times [l_d, h_d]$.
 
     Attributes:
@@ -90,11 +78,6 @@ class Box:
         return np.concatenate([identity, -identity]), np.concatenate([self.high, -self.low])
 
     @property
-    def chart(self) -> tuple[FloatArray, FloatArray]:
-        """The pair `(W, b)` of the identity."""
-        return np.eye(self.dim), np.zeros(self.dim)
-
-    @property
     def exact_rows(self) -> WideArray:
         """The inequalities as integers `(a, b)`, shape `(2 * dim, dim + 1)`."""
         return scaled_rows(np.column_stack(self.inequalities))[0]
@@ -120,7 +103,7 @@ def box_around(points: FloatArray, with_origin: bool) -> Box:
 
 
 @dataclass(frozen=True, eq=False)
-class WholeSpace:
+class WholeSpace(FullDimensional):
     r"""The whole space $\mathbb{R}^d$.
 
     Attributes:
@@ -145,11 +128,6 @@ class WholeSpace:
         return np.zeros((0, self.dim)), np.zeros(0)
 
     @property
-    def chart(self) -> tuple[FloatArray, FloatArray]:
-        """The pair `(W, b)` of the identity."""
-        return np.eye(self.dim), np.zeros(self.dim)
-
-    @property
     def exact_rows(self) -> WideArray:
         """The inequalities as integers `(a, b)`: an empty array of shape `(0, dim + 1)`."""
         return np.empty((0, self.dim + 1), dtype=object)
@@ -161,18 +139,18 @@ class WholeSpace:
 
 
 @dataclass(frozen=True, eq=False)
-class Slice:
+class Slice(CheckedDomain):
     r"""The subset $\{o + \sum_k t_k v_k : t \in B\}$ of an affine subspace.
 
     Attributes:
         origin: The point $o$, shape `(ambient_dim,)`.
         directions: The linearly independent vectors $v_k$, shape `(dim, ambient_dim)`.
-        box: The domain $B$ of the coordinates $t$, or its text: a `Box`, a `WholeSpace` or a
-            full-dimensional `Polytope`, in `dim` dimensions. By default, all of $\mathbb{R}^{dim}$.
+        box: The domain $B$ of the coordinates $t$, or its text: a full-dimensional domain in `dim`
+            dimensions, such as a `Box`. By default, all of $\mathbb{R}^{dim}$.
 
     Raises:
         ArgumentError: If the directions are linearly dependent, or `box` has the wrong dimension.
-        DtypeError: If `box` is not a `Box`, a `WholeSpace` or a `Polytope`.
+        DtypeError: If `box` is not a full-dimensional domain.
 
     Examples:
         >>> diagonal = Slice([0, 0, 1], [[1, 1, 0]], Box([0], [2]))
@@ -200,15 +178,16 @@ class Slice:
             from hardmax.geometry.domain_text import read_domain  # It imports this module.
 
             inner = read_domain(inner, "box")
-        if isinstance(inner, Slice | Segment | Ray | Line) or not hasattr(inner, "inequalities"):
+        given, inner = inner, check_domain(inner, "box")
+        if inner.chart is not None:
             raise DtypeError(
-                f"`box` must be a Box, a WholeSpace or a Polytope; got {type(inner).__name__}."
+                "`box` must be full-dimensional: its coordinates must be those of the space, as "
+                f"for a Box or a Polytope; got {type(given).__name__}."
             )
-        space = getattr(inner, "ambient_dim", inner.dim)
-        if space != len(directions):
+        if inner.dim != len(directions):
             raise ArgumentError(
                 f"`box` must have dimension {len(directions)}, the number of directions; "
-                f"got dimension {space}."
+                f"got dimension {inner.dim}."
             )
         object.__setattr__(self, "origin", read_only_copy(origin))
         object.__setattr__(self, "directions", read_only_copy(directions))
@@ -225,17 +204,15 @@ class Slice:
         return int(self.origin.shape[0])
 
     @property
-    def chart(self) -> tuple[FloatArray, FloatArray]:
+    def chart(self) -> Chart:
         """The pair `(W, b)`: the directions and the origin."""
         return self.directions, self.origin
 
     @property
     def exact_rows(self) -> WideArray:
         """The inequalities of `box` as integers `(a, b)`, shape `(n_rows, dim + 1)`."""
-        # The `rows` of a polytope are exact; its `inequalities` are rounded.
-        rows = getattr(self.box, "exact_rows", getattr(self.box, "rows", None))
-        assert rows is not None
-        return np.asarray(rows, dtype=object)
+        assert isinstance(self.box, CheckedDomain)
+        return self.box.exact_rows
 
     def points(self, coordinates: FloatArray) -> FloatArray:
         """Map the rows of `coordinates` to points of the ambient space, rounded."""
@@ -243,7 +220,7 @@ class Slice:
 
 
 @dataclass(frozen=True, eq=False)
-class Segment:
+class Segment(CheckedDomain):
     r"""The segment $\{(1 - t) p + t q : 0 \le t \le 1\}$.
 
     Attributes:
@@ -283,18 +260,16 @@ class Segment:
         """The dimension of the ambient space."""
         return int(self.start.shape[0])
 
-    @cached_property
-    def exact_chart(self) -> ScaledIntegers:
-        """The exact chart: rows $(q_i - p_i, p_i)$, shape `(ambient_dim, 2)`."""
-        ends = scaled_integers(np.stack([self.start, self.end], axis=1))
-        start, end = ends.integers.T
-        return ScaledIntegers(np.stack([end - start, start], axis=1), ends.exponent)
-
     @property
-    def chart(self) -> tuple[FloatArray, FloatArray]:
+    def chart(self) -> Chart:
         """The pair `(W, b)`. Its `W` is a rounded difference; `exact_chart` is exact."""
         with np.errstate(over="ignore"):
             return (self.end - self.start)[np.newaxis], self.start
+
+    @property
+    def exact_chart(self) -> tuple[Chart, Chart]:
+        r"""The exact chart: the map $t \mapsto (1 - t, t)$, then $(s, t) \mapsto s p + t q$."""
+        return _WEIGHTS, (np.stack([self.start, self.end]), np.zeros(self.ambient_dim))
 
     @property
     def exact_rows(self) -> WideArray:
@@ -308,7 +283,7 @@ class Segment:
 
 
 @dataclass(frozen=True, eq=False)
-class _Directed:
+class _Directed(CheckedDomain):
     """The base class of `Line` and `Ray`: an origin, a direction and their chart."""
 
     origin: FloatArray
@@ -328,7 +303,7 @@ class _Directed:
         return int(self.origin.shape[0])
 
     @property
-    def chart(self) -> tuple[FloatArray, FloatArray]:
+    def chart(self) -> Chart:
         """The pair `(W, b)`: the direction and the origin."""
         return self.direction[np.newaxis], self.origin
 

@@ -24,7 +24,7 @@ from hardmax.geometry.descriptions import (
     inequality_rows,
     round_points,
 )
-from hardmax.geometry.domains import Domain
+from hardmax.geometry.domain_protocol import Domain, FullDimensional, check_domain
 from hardmax.typing import ArrayLike, BoolArray, FloatArray, IntArray, WideArray
 
 
@@ -53,7 +53,7 @@ class Facets:
 
 
 @dataclass(frozen=True, eq=False, init=False, repr=False)
-class Polytope:
+class Polytope(FullDimensional):
     r"""The convex polyhedron $P = \{x \in \mathbb{R}^d : A x \le b\}$.
 
     The polyhedron may be unbounded, empty or flat. The float64 entries of $A$ and $b$ are taken as
@@ -81,14 +81,15 @@ class Polytope:
         >>> triangle.volume, triangle.f_vector
         (Fraction(1, 6), (3, 3))
 
-        A half-plane has no vertex, so `vertices` holds one point of its boundary line. An empty
-        polyhedron has dimension -1.
+        A half-plane has no vertex, so `vertices` holds one point of its boundary line. The affine
+        hull of an empty polyhedron has dimension -1.
 
         >>> half_plane = Polytope([[1, 0]], [2])
         >>> half_plane.vertices.tolist(), half_plane.rays.tolist(), half_plane.lineality.tolist()
         ([[2.0, 0.0]], [[-1.0, 0.0]], [[0.0, 1.0]])
-        >>> Polytope([[1], [-1]], [0, -1]).dim
-        -1
+        >>> empty = Polytope([[1], [-1]], [0, -1])
+        >>> empty.dim, empty.affine_dim
+        (1, -1)
     """
 
     rows: WideArray
@@ -150,9 +151,14 @@ class Polytope:
         return format_card(repr(self), {"A": A, "b": b, "vertices": self.__dict__.get("vertices")})
 
     @property
-    def ambient_dim(self) -> int:
-        """The dimension $d$ of the ambient space."""
+    def dim(self) -> int:
+        """The dimension $d$ of the space, also if the polyhedron is flat (see `affine_dim`)."""
         return int(self.rows.shape[1]) - 1
+
+    @property
+    def exact_rows(self) -> WideArray:
+        """The inequalities as integers: `rows`."""
+        return self.rows
 
     @cached_property
     def inequalities(self) -> tuple[FloatArray, FloatArray]:
@@ -212,7 +218,7 @@ class Polytope:
         return not (self.generators.rays or self.generators.lineality)
 
     @cached_property
-    def dim(self) -> int:
+    def affine_dim(self) -> int:
         """The dimension of the affine hull, or -1 for the empty set."""
         generators = self.generators
         return face_lattices.rank(generators.homogeneous) + len(generators.lineality) - 1
@@ -240,7 +246,7 @@ class Polytope:
             >>> cube.f_vector
             (8, 12, 6)
         """
-        return face_lattices.face_numbers(self._lattice, self.dim)
+        return face_lattices.face_numbers(self._lattice, self.affine_dim)
 
     @property
     def is_simplicial(self) -> bool:
@@ -255,12 +261,12 @@ class Polytope:
             False
         """
         corners = self.facets.vertices.sum(axis=1)
-        return self.is_bounded and bool((corners == self.dim).all())
+        return self.is_bounded and bool((corners == self.affine_dim).all())
 
     @cached_property
     def volume(self) -> Fraction | float:
         r"""The exact $d$-dimensional volume: 0 if flat or empty, otherwise `inf` if unbounded."""
-        if self.dim < self.ambient_dim:
+        if self.affine_dim < self.dim:
             return Fraction(0)
         if not self.is_bounded:
             return math.inf
@@ -336,10 +342,10 @@ class Polytope:
         return inside
 
     def intersection(self, domain: Domain | str) -> Polytope:
-        """Return the exact intersection with a `Box`, `Polytope` or `WholeSpace`, or its text.
+        """Return the exact intersection with a full-dimensional domain, or its text.
 
         Raises:
-            DtypeError: If `domain` has another type.
+            DtypeError: If `domain` is not full-dimensional.
             ShapeMismatchError: If the dimensions of the ambient spaces differ.
 
         Examples:
@@ -370,18 +376,16 @@ def domain_rows(domain: Domain | str, dim: int) -> list[Vector]:
     """
     from hardmax.geometry.domain_text import read_domain  # It imports this module.
 
-    found = read_domain(domain)
-    if not isinstance(found, Polytope) and not hasattr(found, "inequalities"):
+    given = read_domain(domain)
+    found = check_domain(given)
+    if found.chart is not None:
         raise DtypeError(
-            "`domain` must be a Box, Polytope or WholeSpace, or its text; got "
-            f"{type(found).__name__}."
+            "`domain` must be full-dimensional: its coordinates must be those of the space, as for "
+            f"a Box or a Polytope; got {type(given).__name__}."
         )
-    space = found.ambient_dim if isinstance(found, Polytope) else found.dim
-    if space != dim:
-        raise ShapeMismatchError(f"`domain` must lie in R^{dim}; got one in R^{space}.")
-    if isinstance(found, Polytope):
-        return [tuple(row) for row in found.rows.tolist()]
-    return inequality_rows(*found.inequalities)
+    if found.dim != dim:
+        raise ShapeMismatchError(f"`domain` must lie in R^{dim}; got one in R^{found.dim}.")
+    return [primitive(row) for row in found.exact_rows.tolist()]
 
 
 def _unit_directions(vectors: Sequence[Vector], dim: int) -> FloatArray:

@@ -76,7 +76,7 @@ def plot_order_k(order_k: OrderKDiagram, ax: Any = None, *, box: Box | None = No
     ax = create_axes(diagram.dim) if ax is None else ax
     window = Polytope(*box.inequalities)
     cells = [order_k.cell(index).intersection(window) for index in range(order_k.n_cells)]
-    shown = [index for index, cell in enumerate(cells) if cell.dim == diagram.dim]
+    shown = [index for index, cell in enumerate(cells) if cell.affine_dim == diagram.dim]
     draw_cells(ax, [cells[index] for index in shown], cell_colours(shown), box)
     mark_keys(ax, diagram.sites, np.isin(np.arange(diagram.n_sites), order_k.sets), box)
     ax.set_title(f"{order_k.n_cells} sets of {order_k.k} winners")
@@ -103,7 +103,7 @@ def plot_refinement(refinement: CommonRefinement, ax: Any = None, *, box: Box | 
         if all(site in mine for site, mine in zip(choice, owned, strict=True)):
             parts = [mine[site] for site, mine in zip(choice, owned, strict=True)]
             cell = reduce(Polytope.intersection, parts)
-            if cell.dim == refinement.dim:
+            if cell.affine_dim == refinement.dim:
                 shown.append(index)
                 cells.append(cell)
     draw_cells(ax, cells, cell_colours(shown), box)

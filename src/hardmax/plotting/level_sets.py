@@ -37,7 +37,7 @@ def plot_level_set(
         )
     window = box if box is not None else _choose_window(levels, ax, dim)
     parts = [piece if piece.is_bounded else piece.intersection(window) for piece in levels.pieces]
-    shown = [k for k, part in enumerate(parts) if part.dim >= dim - 1]
+    shown = [k for k, part in enumerate(parts) if part.affine_dim >= dim - 1]
     fresh, ax = ax is None, create_axes(dim) if ax is None else ax
     colour = theme_colour("dead") if color is None else color
     if dim == 3:
@@ -61,13 +61,13 @@ def plot_level_set(
 def _draw_lines(ax: Any, parts: list[Polytope], jumps: Any, colour: Any) -> None:
     from matplotlib.collections import LineCollection, PolyCollection
 
-    whole = [part.polygon for part in parts if part.dim == 2]
+    whole = [part.polygon for part in parts if part.affine_dim == 2]
     ax.add_collection(PolyCollection(whole, facecolors=colour, alpha=0.4, edgecolors="none"))
     for chosen, style in ((~jumps, "solid"), (jumps, "dashed")):
         ends = [
             part.vertices
             for part, mine in zip(parts, chosen, strict=True)
-            if mine and part.dim == 1
+            if mine and part.affine_dim == 1
         ]
         ax.add_collection(LineCollection(ends, colors=colour, linewidths=2.0, linestyles=style))
 

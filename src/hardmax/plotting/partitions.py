@@ -231,7 +231,7 @@ def _cell_corners(partition: Partition, window: Box) -> tuple[FloatArray, IntArr
 def _clip_to_window(cell: Polytope, window: Box) -> FloatArray:
     """Return the corners of a cell; an unbounded cell is clipped to the window."""
     part = cell if cell.is_bounded else cell.intersection(window)
-    return part.polygon if part.dim == 2 else np.zeros((0, 2))
+    return part.polygon if part.affine_dim == 2 else np.zeros((0, 2))
 
 
 def _collect_walls(
@@ -442,7 +442,7 @@ def _colour_labels(word: str, n: int, n_colours: int) -> list[str]:
 def _draw_solids(partition: Partition, ax: Any, colours: FloatArray, box: Box) -> None:
     cells = [partition.polytope(i) for i in range(partition.n_found)]
     clipped = [cell.intersection(box) for cell in cells]
-    shown = [i for i, cell in enumerate(clipped) if cell.dim == 3]
+    shown = [i for i, cell in enumerate(clipped) if cell.affine_dim == 3]
     fill_solids(ax, [clipped[i] for i in shown], colours[shown], box)
 
 

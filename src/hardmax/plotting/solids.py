@@ -88,7 +88,7 @@ def plot_minkowski_sum(
 
 def facet_polygons(polytope: Polytope) -> list[FloatArray]:
     """Return the facets of a polytope in space as polygons with their vertices in order."""
-    if polytope.dim < 3:
+    if polytope.affine_dim < 3:
         return [_sort_around_centre(polytope.vertices)]
     return [_sort_around_centre(polytope.vertices[members]) for members in polytope.facets.vertices]
 

@@ -5,15 +5,13 @@ interesting cells, so a window around all vertices would only show a star. The e
 same rule.
 """
 
-from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
 
 from hardmax.exact.dyadic import nearest_floats
-from hardmax.exact.integer_vectors import wide_rows
 from hardmax.geometry.domains import Box
-from hardmax.regions.charted_domains import ChartedDomain, enclosing_box
+from hardmax.regions.charted_domains import ChartedDomain, enclosing_box, intersect_rows
 from hardmax.regions.engines import enumerate_regions
 from hardmax.regions.partition import Partition
 from hardmax.typing import FloatArray, IntArray
@@ -116,10 +114,7 @@ def count_cells_outside(partition: Partition, window: Box) -> int:
     """
     if not partition.is_complete:
         return _count_surely_outside(partition, window)
-    rows = [*partition.domain.exact_rows.tolist(), *window.exact_rows.tolist()]
-    domain = replace(
-        partition.domain, exact_rows=wide_rows(rows, window.dim + 1), corners=None, ends=None
-    )
+    domain = intersect_rows(partition.domain, window.exact_rows)
     inside = enumerate_regions(partition.network, domain, count_only=True)
     return int(partition.n_found - inside.n_found)
 

@@ -1,5 +1,6 @@
 r"""Domains in the form that the engines use: a chart and exact inequalities in its coordinates."""
 
+from copy import copy
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
@@ -9,6 +10,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from hardmax._ground.arguments import read_only_zeros
 from hardmax._ground.display import html_card, short_repr
 from hardmax._ground.pickling import DropsCachesOnPickle, cached_attribute
 from hardmax.errors import ArgumentError, DtypeError
@@ -16,8 +18,9 @@ from hardmax.exact.dyadic import nearest_floats
 from hardmax.exact.integer_vectors import Vector, primitive, wide_rows
 from hardmax.exact.strict_inequalities import is_strictly_positive
 from hardmax.geometry.cones import decide_open_cone
-from hardmax.geometry.domain_text import DomainKind, box_of_rows, read_domain
-from hardmax.geometry.domains import Box, Segment, Slice, WholeSpace
+from hardmax.geometry.domain_protocol import MEMBERS, CheckedDomain, Domain, check_domain
+from hardmax.geometry.domain_text import INEXACT_CHART, KINDS, box_of_rows, read_domain
+from hardmax.geometry.domains import Box, Line, Ray, Segment, Slice, WholeSpace
 from hardmax.geometry.polytopes import Polytope
 from hardmax.models._arithmetic.recomposition import RationalForms, chart_forms
 from hardmax.models.argmax import AffineMap, ArgmaxNetwork
@@ -37,10 +40,12 @@ class ChartedDomain(DropsCachesOnPickle):
         ambient_dim: The dimension of the inputs $x$.
         exact_rows: The inequalities $(a, b)$ as primitive integer vectors, shape
             `(n_rows, dim + 1)`, without trivial rows.
-        chart: The chart $x = t W + b$ in floats. It is exact, except for a segment.
+        chart: The chart $x = t W + b$ in floats. It is exact unless there are several stages.
         stages: Exact affine maps whose composition is the chart; empty if $x = t$.
         corners: The lowest and the highest corner if the domain is a box, otherwise None.
         ends: The two ends, at $t = 0$ and $t = 1$, if the domain is a segment, otherwise None.
+        source: A copy of the domain that was read, if `as_domain` cannot rebuild it from the other
+            attributes, otherwise None.
 
     Examples:
         >>> from hardmax import Slice, WholeSpace
@@ -56,6 +61,7 @@ class ChartedDomain(DropsCachesOnPickle):
     stages: tuple[AffineMap, ...]
     corners: tuple[FloatArray, FloatArray] | None = None
     ends: tuple[FloatArray, FloatArray] | None = None
+    source: Domain | None = None
 
     __repr__ = short_repr
     _repr_html_ = html_card
@@ -91,7 +97,11 @@ class ChartedDomain(DropsCachesOnPickle):
 
 
 _MOST_BY_VERTICES = 10
-_LASTING = Box, WholeSpace, Polytope, Slice
+_QUICK = Segment, Ray, Line
+"""Domains that are read about as quickly as a cache is."""
+_LASTING = tuple({kind.cls: None for kind in KINDS if kind.cls not in _QUICK})
+_REBUILT = Box, WholeSpace, Polytope, Slice, Segment, Ray, Line
+"""Domains that are determined by their charts and inequalities, up to their notation."""
 _known: WeakKeyDictionary[Any, ChartedDomain] = WeakKeyDictionary()
 """Cache of domains: reading a domain takes as long as finding a few hundred cells.
 
@@ -154,10 +164,13 @@ class _ChartedBox(ChartedDomain):
         return rows
 
 
+_NO_ROWS = np.empty((0, 0), dtype=object)
+
+
 def _read_box(box: Box) -> ChartedDomain:
     """Return the chart of a box. Most domains are boxes, so this computes nothing in advance."""
-    none = np.empty((0, 0), dtype=object)
-    return _ChartedBox(box.dim, box.dim, none, _identity(box.dim), (), (box.low, box.high))
+    dim = len(box.low)
+    return _ChartedBox(dim, dim, _NO_ROWS, _identity(dim), (), (box.low, box.high))
 
 
 def _box_rows(low: FloatArray, high: FloatArray) -> WideArray:
@@ -233,7 +246,7 @@ def _read_segment(segment: Segment) -> ChartedDomain:
     both = np.empty((2, len(bias)))
     both[0], both[1] = ends
     chart = AffineMap.trusted(weight, bias)
-    stages = _BETWEEN, AffineMap.trusted(both, np.zeros(len(bias)))
+    stages = _BETWEEN, AffineMap.trusted(both, read_only_zeros(len(bias)))
     return ChartedDomain(1, len(bias), _UNIT_INTERVAL, chart, stages, ends=ends)
 
 
@@ -242,33 +255,52 @@ def _read(domain: Any, dim_in: int) -> ChartedDomain:
         return _read_box(domain)
     if isinstance(domain, Segment) and domain.ambient_dim == dim_in:
         return _read_segment(domain)
-    if isinstance(domain, Polytope):
-        dim = domain.ambient_dim
-        weight, bias = np.eye(dim), np.zeros(dim)
-        given = domain.rows
-    elif hasattr(domain, "chart") and hasattr(domain, "exact_rows"):
-        weight, bias = domain.chart
-        given = domain.exact_rows
-    else:
-        raise DtypeError(
-            "`domain` must be a Box, Polytope, WholeSpace, Slice, Segment, Ray or Line, or text "
-            f"such as 'box:-1,1^2'; got {type(domain).__name__}."
-        )
-    if weight.shape[1] != dim_in:
+    given = domain if isinstance(domain, CheckedDomain) else _read_other(domain)
+    if given.ambient_dim != dim_in:
         raise ArgumentError(
             f"`domain` must lie in the input space of the model, which has dimension {dim_in}; "
-            f"got a domain in a space of dimension {weight.shape[1]}."
+            f"got a domain in a space of dimension {given.ambient_dim}."
         )
-    chart = AffineMap(weight, bias)
-    stages: tuple[AffineMap, ...] = () if chart.is_identity else (chart,)
-    charted_domain = ChartedDomain(weight.shape[0], dim_in, _nontrivial(given), chart, stages)
-    # The whole space has nonempty interior.
-    if not isinstance(domain, WholeSpace) and not _has_interior(charted_domain):
+    chart, maps = given.chart, getattr(given, "exact_chart", None)
+    stages: tuple[AffineMap, ...] = tuple(AffineMap.trusted(*pair) for pair in maps or ())
+    if chart is None:
+        affine = _identity(dim_in)
+    else:
+        affine = AffineMap.trusted(*chart)
+        stages = stages or (() if affine.is_identity else (affine,))
+    is_rebuilt = isinstance(given, _REBUILT) or given is not domain
+    # A cached value must not refer to its key.
+    source = None if is_rebuilt else copy(given)
+    rows = _nontrivial(given.exact_rows)
+    read = ChartedDomain(given.dim, dim_in, rows, affine, stages, source=source)
+    if len(rows) and not _has_interior(read):
         raise ArgumentError(
             "`domain` must have nonempty interior; no point satisfies all its inequalities "
             "strictly."
         )
-    return charted_domain
+    return read
+
+
+def _read_other(domain: Any) -> CheckedDomain:
+    """Return the checked members of an object of a class that is not part of this package."""
+    if any(hasattr(domain, member) for member in MEMBERS):
+        return check_domain(domain)
+    *names, last = dict.fromkeys(kind.cls.__name__ for kind in KINDS)
+    raise DtypeError(
+        f"`domain` must be a {', '.join(names)} or {last}, an object with the attributes of "
+        f"`hardmax.geometry.Domain`, or text such as 'box:-1,1^2'; got {type(domain).__name__}."
+    )
+
+
+def intersect_rows(domain: ChartedDomain, rows: WideArray) -> ChartedDomain:
+    """Return the part of a domain that satisfies further inequalities in its coordinates.
+
+    Args:
+        domain: The domain.
+        rows: Integers `(a, b)`, shape `(n_rows, dim + 1)`.
+    """
+    both = wide_rows([*domain.exact_rows.tolist(), *rows.tolist()], domain.dim + 1)
+    return ChartedDomain(domain.dim, domain.ambient_dim, both, domain.chart, domain.stages)
 
 
 def strictly_inside(domain: ChartedDomain, points: FloatArray) -> BoolArray:
@@ -287,8 +319,14 @@ def strictly_inside(domain: ChartedDomain, points: FloatArray) -> BoolArray:
     return np.asarray(((points > low) & (points < high)).all(axis=1))
 
 
-def as_domain(domain: ChartedDomain) -> DomainKind:
-    """Return a domain whose chart, as `charted` returns it, is the given one."""
+def as_domain(domain: ChartedDomain) -> Domain:
+    """Return a domain whose chart, as `charted` returns it, is the given one.
+
+    Raises:
+        ArgumentError: If no domain of this package has the chart, which float64 cannot represent.
+    """
+    if domain.source is not None:
+        return domain.source
     if domain.corners is not None:
         return Box(*domain.corners)
     if domain.ends is not None:
@@ -303,6 +341,8 @@ def as_domain(domain: ChartedDomain) -> DomainKind:
             inner = box_of_rows(domain.exact_rows) or inner
     if domain.is_identity:
         return inner
+    if len(domain.stages) > 1:
+        raise ArgumentError(INEXACT_CHART)
     return Slice(domain.chart.bias, domain.chart.weight, inner)
 
 

@@ -120,8 +120,8 @@ def enumerate_regions(
             included, and the result is a `GraphPartition`. In higher dimensions, and with `exact`,
             `store` or `executor`, its property `network` is searched instead, which only a small
             `GraphNetwork` has.
-        domain: A `Box`, `Polytope`, `WholeSpace`, `Slice`, `Segment`, `Ray` or `Line` in the input
-            space, or a domain as text, such as `"box:-1,1^2"` (see `parse_domain`).
+        domain: A domain in the input space, such as `Box([-1, -1], [1, 1])`, or a domain as text,
+            such as `"box:-1,1^2"` (see `typing.DomainLike` and `parse_domain`).
         count_only: Whether to count the cells without storing them.
         exact: Whether to decide every sign in integers, without trying floats first. The result is
             the same; the search is slower.

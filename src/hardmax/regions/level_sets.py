@@ -80,7 +80,7 @@ class LevelSet(DropsCachesOnPickle):
     @cached_property
     def segments(self) -> FloatArray:
         """The bounded pieces of dimension 1 in a planar domain, rounded: shape `(n, 2, 2)`."""
-        ends = [p.vertices for p in self.pieces if p.dim == 1 and p.is_bounded]
+        ends = [p.vertices for p in self.pieces if p.affine_dim == 1 and p.is_bounded]
         return np.array(ends, dtype=np.float64).reshape(-1, 2, 2)
 
 
@@ -131,7 +131,7 @@ def level_set(
     is_found = sides == CROSSED
     for cell in track(np.flatnonzero(sides == OPEN).tolist(), "level set"):
         piece = exact.piece(cell, -1)
-        is_found[cell] = piece.dim >= partition.domain.dim - 1
+        is_found[cell] = piece.affine_dim >= partition.domain.dim - 1
         if is_found[cell]:
             decided[cell, -1] = piece
     places = [(cell, -1) for cell in np.flatnonzero(is_found).tolist()]
@@ -310,7 +310,7 @@ def _jumps(
             if forms[0] == forms[1]:
                 continue
             piece = exact.piece(above, below)
-            if piece.dim == dim - 1 and _jumps_inside(piece, *forms):
+            if piece.affine_dim == dim - 1 and _jumps_inside(piece, *forms):
                 decided[above, below] = piece
                 found.append((above, below))
     return found

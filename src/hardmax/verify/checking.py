@@ -11,6 +11,7 @@ from dataclasses import dataclass, fields
 from fractions import Fraction
 from functools import partial
 from math import gcd
+from operator import mul
 from typing import Any
 
 import numpy as np
@@ -149,12 +150,12 @@ def _read_network(model: Any) -> ArgmaxNetwork:
 
 
 def _read_domain(domain: Any) -> Any:
-    """Return a domain, parsed if it is given as text."""
-    if not isinstance(domain, str):
+    """Return a domain, parsed if it is given as text, and checked if its class is unknown."""
+    if domain is None or hasattr(domain, "coordinates"):
         return domain
-    from hardmax.geometry.domain_text import read_domain
+    from hardmax.geometry.domain_text import read_checked_domain
 
-    return read_domain(domain)
+    return read_checked_domain(domain)
 
 
 def _check_domain(certificate: Certificate, domain: Any) -> None:
@@ -206,10 +207,9 @@ def is_domain_of(certificate: Certificate, domain: Any) -> bool:
     Raises:
         DtypeError: If `domain` is not a domain.
     """
-    rows = getattr(domain, "exact_rows", getattr(domain, "rows", None))
-    if rows is None:
-        raise DtypeError(f"`domain` must be a domain; got {type(domain).__name__}.")
-    chart, scale = _given_chart(domain, rows.shape[1] - 1)
+    domain = _read_domain(domain)
+    rows = domain.exact_rows
+    chart, scale = _given_chart(domain)
     unit = Fraction(1, certificate.chart_denominator)
     same_chart = [[scale * x for x in row] for row in chart] == [
         [unit * x for x in row] for row in certificate.chart.tolist()
@@ -217,18 +217,24 @@ def is_domain_of(certificate: Certificate, domain: Any) -> bool:
     return same_chart and _half_spaces(rows) == _half_spaces(certificate.rows)
 
 
-def _given_chart(domain: Any, dim: int) -> tuple[list[list[int]], Fraction]:
+def _given_chart(domain: Any) -> tuple[list[list[int]], Fraction]:
     """Return the exact chart of a domain and its scale."""
-    forms, exact = getattr(domain, "coordinates", None), getattr(domain, "exact_chart", None)
+    forms = getattr(domain, "coordinates", None)
     if forms is not None:
         scale = Fraction(2) ** forms.exponent / forms.denominator
         return [[int(x) for x in row] for row in forms.matrix.tolist()], scale
-    if exact is not None:
-        return exact.integers.tolist(), Fraction(2) ** exact.exponent
-    if not hasattr(domain, "chart"):
-        return np.eye(dim, dim + 1, dtype=np.int64).tolist(), Fraction(1)
-    weight, bias = domain.chart
-    chart, denominator = integers_of(np.column_stack([np.transpose(weight), bias]))
+    maps = getattr(domain, "exact_chart", None) or (domain.chart,)
+    if maps == (None,):
+        return np.eye(domain.dim, domain.dim + 1, dtype=np.int64).tolist(), Fraction(1)
+    chart: list[list[int]] = []
+    denominator = 1
+    for weight, bias in maps:
+        rows, own = integers_of(np.column_stack([np.transpose(weight), bias]))
+        if chart:
+            constant = [0] * domain.dim + [denominator]
+            columns = list(zip(*chart, constant, strict=True))
+            rows = [[sum(map(mul, row, column)) for column in columns] for row in rows]
+        chart, denominator = rows, denominator * own
     return chart, Fraction(1, denominator)
 
 

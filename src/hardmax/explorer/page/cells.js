@@ -598,11 +598,13 @@ export class CellsView {
   // A Python snippet that recomputes the cells shown.
   python() {
     const { model } = this,
-      { box, chart } = this.domain,
+      { box, rows, chart } = this.domain,
       list = (values) => `[${values.join(", ")}]`;
     const inner = box
       ? `hm.Box([${box[0]}, ${box[1]}], [${box[2]}, ${box[3]}])`
-      : "hm.WholeSpace(2)";
+      : rows
+        ? `hm.Polytope.from_rows([${rows.map((row) => `(${row.join(", ")})`).join(", ")}], 2)`
+        : "hm.WholeSpace(2)";
     const { found, counts } = this.cells ?? {};
     return [
       "import numpy as np",

@@ -214,11 +214,18 @@ def exact_affine_map(
     network: ArgmaxNetwork, chart: AffineMap, signature: Sequence[int] | IntArray
 ) -> RationalForms:
     """Return the output of the network on the cell of a signature, one form per output."""
+    return exact_output(network, chart_forms(chart), signature)
+
+
+def exact_output(
+    network: ArgmaxNetwork, inputs: RationalForms, signature: Sequence[int] | IntArray
+) -> RationalForms:
+    """Return the output on the cell of a signature, for inputs that are forms themselves."""
 
     def contribute(place: Place, query: RationalForms) -> RationalForms:
         return _contribute(place.layer, query.through(place.layer), signature[place.groups])
 
-    return evaluate(network, chart_forms(chart), FORMS, contribute)
+    return evaluate(network, inputs, FORMS, contribute)
 
 
 def cell_inequalities(

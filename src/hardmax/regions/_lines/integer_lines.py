@@ -51,6 +51,8 @@ def integer_cells(search: "LineSearch") -> Iterator[CellRun | int] | None:
     if outer is None:
         return None
     are_ends = domain.ends is not None
+    if len(domain.stages) > 1 and not are_ends:
+        return None
     # The second stage of a segment has its ends as rows.
     stream = domain.stages[1].weight if are_ends else _forms(domain.chart)
     at, n_layers = layers.at(), len(layers.widths)

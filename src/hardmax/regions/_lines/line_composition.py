@@ -11,6 +11,10 @@ from hardmax.models._arithmetic.enclosures import Enclosed, mark_overflow
 from hardmax.models._arithmetic.recomposition import RationalForms
 from hardmax.models.argmax import AffineMap
 from hardmax.regions.charted_domains import ChartedDomain
+from hardmax.typing import FloatArray
+
+_OVERFLOWED = 2.0**1023
+"""Rounded numbers of this size may have overflowed."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,10 +33,19 @@ def charted_forms(line: ChartedDomain) -> LineForms:
     direction, origin = line.chart.weight, line.chart.bias[np.newaxis]
     if len(line.stages) <= 1:
         return LineForms(Enclosed.exactly(direction), Enclosed.exactly(origin))
-    # A difference of two ends, rounded once; one that overflowed was replaced.
+    if line.ends is None:
+        return LineForms(_rounded_once(direction), _rounded_once(origin))
+    # A difference of two ends, rounded once, is zero only if they are equal.
     radii = np.where(direction == 0.0, 0.0, nearest_error(direction))
-    radii[np.abs(direction) >= 2.0**1023] = np.inf
+    radii[np.abs(direction) >= _OVERFLOWED] = np.inf
     return LineForms(mark_overflow(direction, radii), Enclosed.exactly(origin))
+
+
+def _rounded_once(values: FloatArray) -> Enclosed:
+    """Enclose numbers rounded to nearest once; those that overflowed were replaced."""
+    radii = nearest_error(values)
+    radii[np.abs(values) >= _OVERFLOWED] = np.inf
+    return mark_overflow(values, radii)
 
 
 def mapped_forms(affine: AffineMap, stream: LineForms) -> LineForms:

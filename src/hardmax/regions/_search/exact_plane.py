@@ -20,7 +20,7 @@ from hardmax._ground.deadlines import check_time
 from hardmax.errors import RecordFormatError
 from hardmax.exact.rounding import TINY, enclosed_quotient
 from hardmax.models._arithmetic.recomposition import RationalForms, chart_forms
-from hardmax.models.argmax import AffineMap, ArgmaxNetwork
+from hardmax.models.argmax import ArgmaxNetwork
 from hardmax.regions._search.exact_paths import ExactPath
 from hardmax.regions._search.exact_polygons import (
     Edge,
@@ -179,8 +179,10 @@ class PlanarPath(ExactPath):
 
     def first_stream(self) -> RationalForms:
         """Return the stream before the first layer, on the domain."""
-        chart = self.domain.chart or AffineMap.identity(self.network.dim_in)
-        return chart_forms(chart).compose(self.network.embedding)
+        inputs = self.domain.inputs
+        if inputs is None:
+            return chart_forms(self.network.embedding)
+        return inputs.compose(self.network.embedding)
 
     @cached_property
     def _domain_lines(self) -> list[Line]:

@@ -70,7 +70,7 @@ def search_domain(network: ArgmaxNetwork, domain: PlanarDomain) -> SearchDomain:
     """Return the start of a search of a network on a planar domain."""
     return SearchDomain(
         network,
-        domain.chart,
+        domain.inputs,
         domain.cell,
         domain.cell_struct,
         domain.scale,

@@ -8,8 +8,7 @@ import numpy as np
 from hardmax.errors import ArgumentError
 from hardmax.exact.dyadic import scaled_rows
 from hardmax.exact.rounding import enclosed_quotient
-from hardmax.models._arithmetic.recomposition import RationalForms, chart_forms
-from hardmax.models.argmax import AffineMap
+from hardmax.models._arithmetic.recomposition import RationalForms
 from hardmax.regions._search.exact_polygons import Line, Vertex, clip, whole_plane
 from hardmax.regions._search.searches import N_EDGE, CellStruct, PlaneCell
 from hardmax.regions.charted_domains import ChartedDomain, charted
@@ -20,7 +19,7 @@ class PlanarDomain(NamedTuple):
     """A domain in the form in which a search starts.
 
     Attributes:
-        chart: The map from plane coordinates to inputs; None for the identity.
+        inputs: The inputs as exact forms in the coordinates of the plane; None for the identity.
         rows: The inequalities `(a, b)` of the domain: floats for a box, otherwise exact integers.
         cell: The first polygon; each wall is `(-1, row of an inequality, 0, 0)`.
         is_bounded: Whether no vertex is at infinity.
@@ -28,17 +27,12 @@ class PlanarDomain(NamedTuple):
         cell_struct: The polygon as the core reads it.
     """
 
-    chart: AffineMap | None
+    inputs: RationalForms | None
     rows: AnyArray
     cell: PlaneCell
     is_bounded: bool
     scale: float
     cell_struct: CellStruct
-
-    @property
-    def inputs(self) -> RationalForms | None:
-        """The inputs as exact forms in the coordinates of the plane; None for the identity."""
-        return None if self.chart is None else chart_forms(self.chart)
 
     @property
     def lines(self) -> list[Line]:
@@ -79,8 +73,7 @@ def _domain_from_rows(read: ChartedDomain) -> PlanarDomain:
         columns[:6] = round_line(edge.line)
         columns[6:] = round_vertex(edge.start)
     walls = np.array([edge.label for edge in polygon], dtype=np.int32)
-    chart = None if read.is_identity else read.chart
-    return _make_domain(chart, read.exact_rows, edges, walls)
+    return _make_domain(read.inputs, read.exact_rows, edges, walls)
 
 
 def _domain_from_box(low: FloatArray, high: FloatArray) -> PlanarDomain:
@@ -96,14 +89,14 @@ def _domain_from_box(low: FloatArray, high: FloatArray) -> PlanarDomain:
 
 
 def _make_domain(
-    chart: AffineMap | None, rows: AnyArray, edges: FloatArray, walls: AnyArray
+    inputs: RationalForms | None, rows: AnyArray, edges: FloatArray, walls: AnyArray
 ) -> PlanarDomain:
     """Return the domain whose first polygon is given."""
     largest = float(np.abs(edges[:, 6:8]).max(initial=1.0))
     scale = float(2.0 ** min(frexp(largest)[1], 1000))
     is_bounded = not edges[:, 9:11].any()
     cell = PlaneCell(edges, walls)
-    return PlanarDomain(chart, rows, cell, is_bounded, scale, cell.as_struct())
+    return PlanarDomain(inputs, rows, cell, is_bounded, scale, cell.as_struct())
 
 
 def round_line(line: Line) -> list[float]:

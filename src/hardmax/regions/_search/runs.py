@@ -24,7 +24,7 @@ from hardmax._ground.deadlines import TimeLimitReached, deadline_within
 from hardmax._ground.interrupts import defer_interrupts, pack_when_done
 from hardmax._ground.progress import track
 from hardmax.exact.decisions import Decisions
-from hardmax.models._arithmetic.recomposition import exact_affine_map
+from hardmax.models._arithmetic.recomposition import RationalForms, chart_forms, exact_output
 from hardmax.models.argmax import AffineMap, ArgmaxNetwork
 from hardmax.regions._search.exact_paths import ExactPath
 from hardmax.regions._search.explored import approximate_volume, explored_text, split_index
@@ -118,7 +118,7 @@ class SearchDomain(NamedTuple):
 
     Attributes:
         network: The network.
-        chart: The map from coordinates of the domain to inputs; None for the identity.
+        inputs: The inputs as exact forms in the domain's coordinates; None for the identity.
         cell: The first cell.
         cell_struct: The first cell as the core reads it.
         scale: A power of two, at least 1, that no coordinate of a vertex exceeds.
@@ -128,7 +128,7 @@ class SearchDomain(NamedTuple):
     """
 
     network: ArgmaxNetwork
-    chart: AffineMap | None
+    inputs: RationalForms | None
     cell: PlaneCell | SpaceCell
     cell_struct: CellStruct
     scale: float
@@ -361,11 +361,11 @@ class Run:
     def repair_maps(self, cells: FoundCells) -> None:
         """Recompute maps that overflowed, in exact arithmetic."""
         network = self.domain.network
-        chart = self.domain.chart or AffineMap.identity(network.dim_in)
+        inputs = self.domain.inputs or chart_forms(AffineMap.identity(network.dim_in))
         maps, radii, signatures = cells["maps"], cells["map_radii"], cells["signatures"]
         for cell in np.flatnonzero(~np.isfinite(radii)).tolist():
             (signature,) = self.core_network.unpack_winners(signatures[cell : cell + 1])
-            forms = exact_affine_map(network, chart, signature)
+            forms = exact_output(network, inputs, signature)
             block = round_forms(forms, forms.rows, self.domain.scale)
             maps[cell] = block[:-1]
             with np.errstate(over="ignore", under="ignore"):

@@ -73,7 +73,7 @@ def search_domain(network: ArgmaxNetwork, domain: SpatialDomain) -> SearchDomain
     """Return the start of a search of a network on a domain."""
     return SearchDomain(
         network,
-        domain.chart,
+        domain.inputs,
         domain.start,
         domain.cell_struct,
         domain.scale,

@@ -11,7 +11,6 @@ from hardmax.exact.integer_vectors import primitive, wide_rows
 from hardmax.exact.rounding import enclosed_quotient
 from hardmax.geometry.double_description import cone_generators
 from hardmax.models._arithmetic.recomposition import RationalForms
-from hardmax.models.argmax import AffineMap
 from hardmax.regions._search.exact_polytopes import (
     ExactCell,
     Form,
@@ -31,7 +30,6 @@ class SpatialDomain(NamedTuple):
     """A domain in the form in which a search starts.
 
     Attributes:
-        chart: The map from coordinates of the domain to inputs.
         inputs: The inputs as exact forms in these coordinates; None for the identity.
         cell: The facets and vertices.
         start: The same cell in floats.
@@ -42,7 +40,6 @@ class SpatialDomain(NamedTuple):
         scale: A power of two, at least 1, that no coordinate of a vertex exceeds.
     """
 
-    chart: AffineMap
     inputs: RationalForms | None
     cell: ExactCell
     start: SpaceCell
@@ -76,7 +73,6 @@ def read_spatial_domain(domain: Any, dim_in: int) -> SpatialDomain:
         # Only the sides of space have an offset at infinity. The last column bounds the slopes.
         borders = np.delete(start.facets[is_side], [given.dim + 1, given.dim + 4], axis=1)
         known = given.kept["spatial"] = SpatialDomain(
-            given.chart,
             given.inputs,
             cell,
             start,

@@ -126,7 +126,7 @@ def _outer_polytope(cell: CellGaps, tau: Fraction, epsilon: float, rounds: int) 
         if any(not any(row[:-1]) and row[-1] < 0 for row in rows):
             return None
         polytope = Polytope.from_rows(rows, cell.dim)
-        if polytope.dim < cell.dim:
+        if polytope.affine_dim < cell.dim:
             return None
         if done == rounds:
             break

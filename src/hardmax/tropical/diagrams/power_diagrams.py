@@ -14,8 +14,8 @@ from hardmax.exact.dyadic import ScaledIntegers, nearest_of_scaled, scaled_integ
 from hardmax.exact.forms import AffineForms
 from hardmax.exact.integer_vectors import Vector
 from hardmax.geometry.descriptions import round_points
+from hardmax.geometry.domain_protocol import Domain
 from hardmax.geometry.domain_text import read_domain
-from hardmax.geometry.domains import Domain
 from hardmax.geometry.extreme_points import active_forms
 from hardmax.geometry.planar_envelopes import PlanarEnvelope, planar_envelope
 from hardmax.geometry.polytopes import Polytope, domain_rows
@@ -259,8 +259,8 @@ class PowerDiagram:
         r"""Return the cells that meet the interior of a domain, clipped to it and sorted by site.
 
         Args:
-            domain: A `Box`, a full-dimensional `Polytope` or a `WholeSpace`, or its text. By
-                default, the whole space.
+            domain: A full-dimensional domain, such as a `Box`, or its text. By default, the whole
+                space.
 
         Raises:
             DtypeError: If `domain` has an unsupported type.
@@ -278,10 +278,10 @@ class PowerDiagram:
         """
         domain = read_domain(domain)
         rows = [] if domain is None else domain_rows(domain, self.dim)
-        if isinstance(domain, Polytope) and domain.dim < self.dim:
+        if isinstance(domain, Polytope) and domain.affine_dim < self.dim:
             raise ArgumentError(
-                f"`domain` must have interior points; got a polytope of dimension {domain.dim} "
-                f"in R^{self.dim}."
+                "`domain` must have interior points; got a polytope of dimension "
+                f"{domain.affine_dim} in R^{self.dim}."
             )
         if self._plane is not None:
             return planar_cells(self._plane, self.live, rows)

@@ -94,7 +94,7 @@ def _find_supports(
             A = np.vstack([sign[:, None] * rows, square])
             b = np.concatenate([-sign * tau, np.full(4, width)])
             piece = Polytope(A, b)
-            if not piece.is_empty and piece.dim == 2:
+            if not piece.is_empty and piece.affine_dim == 2:
                 corners = piece.vertices
                 centre = corners.mean(axis=0)
                 turn = np.arctan2(*(corners - centre).T[::-1])

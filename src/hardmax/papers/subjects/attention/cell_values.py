@@ -33,7 +33,7 @@ def _are_interior(keys: FloatArray) -> list[bool]:
     The cell of key j is unbounded in those directions q in which no key exceeds key j.
     """
     return [
-        Polytope(np.delete(keys - key, j, axis=0), np.zeros(len(keys) - 1)).dim == 0
+        Polytope(np.delete(keys - key, j, axis=0), np.zeros(len(keys) - 1)).affine_dim == 0
         for j, key in enumerate(keys)
     ]
 

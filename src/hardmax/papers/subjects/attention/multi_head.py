@@ -172,7 +172,7 @@ def _check_simplicial_cayley(content: SimplicialCayley) -> Finding:
         sides = polytope.facets.vertices
         mixed = np.array([len(set(polytope.vertices[row, 0].tolist())) == 2 for row in sides])
         asked = mixed if content.mixed_only else np.ones(len(sides), dtype=bool)
-        simplices = bool((sides[asked].sum(axis=1) == polytope.dim).all())
+        simplices = bool((sides[asked].sum(axis=1) == polytope.affine_dim).all())
         kinds = "every mixed facet" if content.mixed_only else "every facet"
         trials.append(
             equal_trial(

@@ -182,7 +182,7 @@ def _check_emptiness(content: EmptinessClaim) -> Finding:
     trials = []
     for name, keys in (("a key inside the hull", _KEYS), ("6 keys", integer_keys(5, 6, 2, 3))):
         cells = [_closed_cell(keys, j) for j in range(len(keys))]
-        dims = [cell.dim for cell in cells]
+        dims = [cell.affine_dim for cell in cells]
         open_sets = [dim < keys.shape[1] for dim in dims]
         where = f"{name}: the interiors that are empty"
         trials.append(equal_trial(where, open_sets, content.interior(keys), dimensions=dims))
