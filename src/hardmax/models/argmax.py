@@ -29,7 +29,7 @@ from hardmax.typing import BoolArray, FloatArray, IntArray
 _MOST_KEPT = 1 << 23
 """Larger maps are not cached as integers, which take several times the memory of floats."""
 _MOST_AT_ONCE = 1 << 19
-"""How many weights become integers between two looks at the clock: about half a second."""
+"""The number of weights to convert between two checks of the clock: about half a second."""
 
 
 _AFFINE_MAP = ArrayGroup(("weight", ("dim_in", "dim_out")), ("bias", ("dim_out",)))
@@ -124,7 +124,7 @@ class AffineMap(DropsCachesOnPickle):
         return fmpz_mat(self.dim_out, n_columns, entries), lowest
 
     def _exact_parts(self) -> Iterator[tuple[fmpz_mat, int]]:
-        """Yield some rows of `exact` after the other, each part on a scale of its own."""
+        """Yield the rows of `exact` in parts, each with its own scale."""
         step = max(1, _MOST_AT_ONCE // self.dim_in)
         kept = self._part_cache if self.weight.size <= _MOST_KEPT else {}
         for i in range(0, self.dim_out, step):
@@ -139,7 +139,7 @@ class AffineMap(DropsCachesOnPickle):
 
     @cached_attribute
     def _part_cache(self) -> dict[int, tuple[fmpz_mat, int]]:
-        """Those of `_exact_parts` that were made before, by their first row."""
+        """A cache of `_exact_parts`, by the first row of each part."""
         return {}
 
     def hashed_parts(self) -> dict[str, object]:
@@ -285,7 +285,7 @@ class ArgmaxLayer(DropsCachesOnPickle):
     residual: bool
     reads: IntArray | None = None
     kind: ClassVar[str | None] = None
-    """`HEADS` or `UNITS` (see `layer_words`) if the groups are those of a model, in its order."""
+    """`HEADS` or `UNITS` (see `layer_words`) if the groups are a model's heads or units."""
 
     __repr__ = short_repr
     _repr_html_ = html_card

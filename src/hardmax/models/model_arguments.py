@@ -1,6 +1,6 @@
-"""What a caller may pass as a model: a model of this library, the path of a file, a torch module.
+"""The reader of `model` arguments: models of this library, paths of files, and torch modules.
 
-Every public function with an argument `model` reads it here, so all of them take the same.
+Every public function with an argument `model` uses it, so all of them accept the same values.
 """
 
 import os
@@ -14,10 +14,10 @@ from hardmax.models.transformers import Block, attention_layer
 
 
 def read_model(model: Any, name: str = "model") -> Any:
-    """Return the model that an argument stands for.
+    """Return the model that an argument specifies.
 
-    A path is read by `load_model` and a torch module by `from_torch`; anything else is returned as
-    it is. torch is not imported: a caller who has a module has imported it.
+    A path is read by `load_model` and a torch module by `from_torch`; anything else is returned
+    unchanged. torch is not imported, because a torch module can only exist after its import.
 
     Args:
         model: The argument.
@@ -25,7 +25,7 @@ def read_model(model: Any, name: str = "model") -> Any:
 
     Raises:
         ArgumentError: If a file cannot be opened.
-        RecordFormatError: If a file does not hold a model; the message names the file.
+        RecordFormatError: If a file does not contain a model; the message names the file.
         HardmaxError: If `from_torch` cannot read a module.
 
     Examples:
@@ -50,23 +50,23 @@ def read_model(model: Any, name: str = "model") -> Any:
             return from_torch(model)
         except HardmaxError as error:
             raise type(error)(
-                f"`{name}` is a torch module that `hm.from_torch` does not read without further "
+                f"`{name}` is a torch module that `hm.from_torch` cannot read without further "
                 f"arguments: {error}"
             ) from None
     return model
 
 
 def read_network(model: Any, name: str = "model") -> ArgmaxNetwork:
-    """Return the network of a model, or of anything that `read_model` reads as one.
+    """Return the network of a model, or of any argument that `read_model` accepts.
 
-    A head alone has no residual connection; a block has its own.
+    A single head has no residual connection; a block has its own.
 
     Args:
         model: The argument.
-        name: Its name, for messages.
+        name: The name of the argument, for messages.
 
     Raises:
-        DtypeError: If it does not stand for a model with a network.
+        DtypeError: If the argument is not a model with a network.
 
     Examples:
         >>> head = AttentionHead([[1.0]], [[1.0], [2.0]], [[0.0, 0.0], [1.0, 1.0]], [[1.0], [1.0]])
@@ -98,7 +98,7 @@ def _wrap_network(layers: list[ArgmaxLayer], part: AttentionHead | Block) -> Arg
 
 
 def _read_file(path: str | os.PathLike[str], name: str) -> Any:
-    # Reading brings in the formats of other programs, which most callers do not need.
+    # This import loads the formats of other programs, which most callers do not need.
     from hardmax.models.storage import load_model
 
     try:
@@ -113,7 +113,7 @@ def _read_file(path: str | os.PathLike[str], name: str) -> Any:
 
 
 def _is_torch_model(model: Any) -> bool:
-    """Say whether an argument is a torch module, or a list of some."""
+    """Whether an argument is a torch module or a list of torch modules."""
     torch = sys.modules.get("torch")
     if torch is None or not hasattr(torch, "nn"):
         return False

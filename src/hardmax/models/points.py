@@ -1,4 +1,4 @@
-"""Batches of points: input is read once, processed as rows, and returned in the caller's form."""
+"""Batches of points: inputs are processed as rows, and results returned in the caller's form."""
 
 from dataclasses import dataclass
 from typing import Any, TypeVar, cast

@@ -176,7 +176,7 @@ def _view_tensor(data: memoryview, kind: str, shape: tuple[int, ...]) -> AnyArra
         flat = flat.copy()
     try:
         return (widen_bfloat16(flat) if kind == "BF16" else flat).reshape(shape)
-    except ValueError as error:  # Sizes of an empty tensor can be beyond those of NumPy.
+    except ValueError as error:  # An empty tensor can have sizes that exceed NumPy's limit.
         raise RecordFormatError(f"a tensor has the shape {shape!s:.100}: {error}") from None
 
 

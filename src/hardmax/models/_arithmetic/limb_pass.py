@@ -272,7 +272,7 @@ def _subtract_best(parts: FloatArray, best: IntArray) -> tuple[FloatArray, Float
 def _mark_open(
     found: LimbPassResult, undecided: BoolArray, radii: FloatArray, exponent: int
 ) -> None:
-    """Mark the points of undecided groups, and those of them whose radii are small."""
+    """Mark the points with undecided groups, and the points where such a radius is small."""
     axes = tuple(range(1, undecided.ndim))
     found.is_open[:] |= undecided.any(axis=axes)
     found.is_close[:] |= (undecided & (radii < 2.0 ** (exponent - _CLOSE_BITS))).any(axis=axes)

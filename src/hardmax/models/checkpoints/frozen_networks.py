@@ -121,7 +121,7 @@ def frozen_network(
     dim = weights.dim
     x = activations.embedded[_row_index(position, len(activations.embedded))]
     layers: list[ArgmaxLayer] = []
-    # The map from the stream to the vector that the next part reads and adds its output to.
+    # The map from the stream to the input of the next part, to which the part adds its output.
     through = AffineMap.identity(dim)
     for number, layer in enumerate(weights.layers):
         heads = _layer_heads(weights, activations, number, position)

@@ -294,7 +294,7 @@ class TransformerWeights:
         final_norm: The norm after the last layer, or None.
         unembedding: The map from vectors to token scores, shape `(d, n_tokens)`, or None.
         config: The configuration, with the names used in the files.
-        unused: The names of tensors that belong to no part of the model, such as those of a pooler.
+        unused: The names of tensors that belong to no part of the model, such as pooler weights.
         assumed: Settings that are assumed because neither tensors nor configuration specify them,
             such as `norm_first = False`.
 

@@ -29,7 +29,7 @@ Signal = IntArray
 _MOST_SLOTS = 1 << 27
 _FEW_CHANNELS = 4
 """Convolutions with at most this many input and output channels are stored as sparse rows."""
-# What is counted, in bytes: the arrays of a node and those that are used while it is made.
+# Bytes counted per item: the arrays of a node, and the temporary arrays of its construction.
 _NODE_BYTES = 1 << 14
 _SLOT_BYTES = 64
 _ENTRY_BYTES = 96
@@ -60,7 +60,7 @@ class GraphBuilder:
         self._n_slots = 0
         self._input_shape: tuple[int, ...] | None = None
         self._maxima: list[Maxima] = []
-        # How flat signals were made from one another: from which, by what, by the signal's slots.
+        # For the slots of each flat signal: the signal it was made from, and the step between them.
         self._steps: dict[bytes, tuple[IntArray, Callable[[], Step]]] = {}
 
     def __repr__(self) -> str:
@@ -275,7 +275,7 @@ class GraphBuilder:
         return self.maximum(columns, slopes, np.zeros(columns.shape), name=name).reshape(x.shape)
 
     def activate(self, x: Signal, activation: Activation, name: str = "") -> Signal:
-        """Apply an activation that is made of maxima to each entry.
+        """Apply an activation that consists of maxima to each entry.
 
         If the activation has one slope per channel, the channels are the first axis of the signal.
         """
@@ -472,7 +472,7 @@ class GraphBuilder:
         return np.array(ends), slots, table[:, 1].copy(), table[:, 2].copy()
 
     def _find_makers(self, slots: IntArray) -> IntArray | None:
-        """The places in the list of maxima of those that write slots; None if one is no maximum."""
+        """Return the indices of the maxima that write slots; None if a slot is not a maximum."""
         if not self._maxima:
             return None
         ends = np.array([(m.first, m.first + m.n_groups, m.sign == 1.0) for m in self._maxima])
@@ -506,7 +506,7 @@ class GraphBuilder:
     def _add_sparse_map(
         self, columns: IntArray, weights: FloatArray, bias: FloatArray, name: str
     ) -> Signal:
-        """Add sums of the entries of each row, those with slot -1 or weight 0 left out."""
+        """Add sums of the entries of each row, without entries of slot -1 or weight 0."""
         order = _order_by_slots(columns)
         columns, weights, bias = columns[order], weights[order], bias[order]
         is_there = (columns >= 0) & (weights != 0.0)
@@ -517,7 +517,7 @@ class GraphBuilder:
         return slots[np.argsort(order)]
 
     def _copy_slots(self, rows: IntArray) -> IntArray:
-        """Return slots in order with the same numbers."""
+        """Return new slots in order, with copies of the same numbers."""
         self._count_rows(rows.size, rows.size)
         slots, n = self._allocate_slots(rows.size), rows.size
         entries = np.arange(n + 1), rows.ravel(), np.ones(n), np.zeros(n)
@@ -535,7 +535,7 @@ class GraphBuilder:
         return self._copy_slots(pixels).T.reshape(x.shape)
 
     def _count_rows(self, n_rows: int, n_entries: int) -> None:
-        """Count what sums or maxima take, before they are made."""
+        """Count the memory of sums or maxima before they are built."""
         self.limit.take(_SLOT_BYTES * n_rows + _ENTRY_BYTES * n_entries)
 
     def _allocate_slots(self, n: int) -> IntArray:
@@ -559,11 +559,11 @@ def count_windows(
     pads: Sequence[tuple[int, int]],
     dilations: Sequence[int],
 ) -> tuple[int, ...]:
-    """Return how many windows fit along each axis.
+    """Return the number of windows that fit along each axis.
 
     Raises:
         ArgumentError: If a side, a stride or a dilation is not positive.
-        ShapeMismatchError: If no window fits, or the axes are not those of the windows.
+        ShapeMismatchError: If no window fits, or the number of axes is wrong.
     """
     n = len(sides)
     strides, dilations = strides or (1,) * n, dilations or (1,) * n
@@ -590,11 +590,11 @@ def find_window_places(
     pads: Sequence[tuple[int, int]],
     dilations: Sequence[int],
 ) -> tuple[tuple[int, ...], IntArray]:
-    """Return how many windows fit along each axis, and which pixel each place of a window covers.
+    """Return the number of windows along each axis, and the pixel at each position of a window.
 
     Returns:
-        The shape of the windows, and pixels in the order of the axes, `prod(sizes)` for padding:
-        shape `(n_windows, n_places)`.
+        The numbers of windows; and the indices of pixels in the order of the axes, with
+        `prod(sizes)` for padding, shape `(n_windows, n_places)`.
 
     Examples:
         >>> shape, places = find_window_places([3], [2], [1], [(0, 1)], [1])
@@ -620,14 +620,14 @@ def find_window_places(
 
 
 def _order_by_slots(columns: IntArray) -> IntArray:
-    """The order of rows by what they read: what is computed entry by entry stays as it lies."""
+    """Return the order of rows by the slots they read, which preserves entrywise operations."""
     if columns.shape[1] == 0:
         return np.arange(len(columns))
     return np.argsort(columns.max(axis=1), kind="stable")
 
 
 def check_slot_limit(n: int) -> None:
-    """Raise if a network would compute more numbers than this library takes."""
+    """Raise if a network would need more slots than the compiled code supports."""
     if n > _MOST_SLOTS:
         raise ArgumentError(
             f"a network must compute at most {_MOST_SLOTS:,} numbers for one input; got {n:,}."
@@ -635,7 +635,7 @@ def check_slot_limit(n: int) -> None:
 
 
 def _gather_rows(x: Signal, axes: Sequence[int], *, keeps_axes: bool) -> tuple[IntArray, list[int]]:
-    """The entries along some axes as rows, and the shape that one number for each row has."""
+    """Return the entries along some axes as rows, and the shape of the result of a reduction."""
     along = {a % x.ndim for a in axes}
     moved = np.moveaxis(x, sorted(along), range(-len(along), 0))
     columns = moved.reshape(prod(moved.shape[: x.ndim - len(along)]), -1)
@@ -644,21 +644,21 @@ def _gather_rows(x: Signal, axes: Sequence[int], *, keeps_axes: bool) -> tuple[I
 
 
 def _have_overlap(bases: IntArray, n: int) -> bool:
-    """Whether runs of `n` slots from different bases on have a slot in common."""
+    """Whether runs of `n` slots that start at different bases have a slot in common."""
     return bool((np.diff(np.unique(bases)) < n).any())
 
 
 def _check_floats(array: Any) -> FloatArray:
     read = np.asarray(array, dtype=np.float64)
     if not np.isfinite(read).all():
-        raise ArgumentError("weights must be finite numbers; some are not.")
+        raise ArgumentError("weights must be finite numbers; some are infinite or NaN.")
     return read
 
 
 def _renumber_slots(
     input_shape: tuple[int, ...], output: Signal, nodes: list[Node], notes: tuple[str, ...]
 ) -> GraphNetwork:
-    """Give slots without gaps to the nodes that are kept."""
+    """Renumber the slots of the remaining nodes without gaps."""
     n_in = prod(input_shape)
     last = max([n_in - 1, int(output.max()), *(int(node.slots.max()) for node in nodes)])
     is_used = np.zeros(last + 1, dtype=np.bool_)

@@ -1,8 +1,9 @@
-r"""The forms of single slots on one cell, in integers, composed when they are asked for.
+r"""The forms of single slots on one cell, in integers, composed on demand.
 
-The cell is a signature: one winner for each group. A form is $(a, c) = m\, 2^{e} / D$ with
-integers $m$, one exponent $e$ for each node and one denominator $D$ for all. Only what a slot
-depends on is composed, so a unit of the first layers costs a few products, whatever the network is.
+The cell is given by a signature: one winner for each group. A form is $(a, c) = m\, 2^{e} / D$ with
+integers $m$, one exponent $e$ for each node and one denominator $D$ for all nodes. Only the slots
+on which a slot depends are composed, so a unit of the first layers costs a few products, however
+large the network is.
 """
 
 from collections.abc import Iterable, Sequence
@@ -19,20 +20,20 @@ from hardmax.typing import AnyArray, FloatArray
 Form = tuple[int, ...]
 
 _ZERO = int(np.iinfo(np.int64).max)
-"""What `lowest_bits` says of zero."""
+"""The value of `lowest_bits` for zero."""
 _AT_ONCE = 1 << 20
-"""How many weights are looked at between two looks at the clock."""
+"""The number of weights to process between two checks of the clock."""
 
 
 class ExactCell:
-    """Forms of slots in integers, for the winners at hand.
+    """The forms of slots in integers, for given winners.
 
     Args:
         network: The network.
-        inputs: The integer forms of the inputs, the offset last.
-        exponent: The power of two that is their unit.
-        denominator: What all forms are divided by.
-        winners: The winner of each group, one after another; may be changed, with `forget`.
+        inputs: The integer forms of the inputs, with the offset last.
+        exponent: The exponent of the power of two that scales `inputs`.
+        denominator: The common divisor of all forms.
+        winners: The winner of each group. After changing a winner, call `forget`.
     """
 
     def __init__(
@@ -64,12 +65,12 @@ class ExactCell:
             self._units.append((before, min(before + exact.exponent, exact.biases[1], 0)))
 
     def forget(self, node: int) -> None:
-        """Drop what depends on the winners of a node, which have changed."""
+        """Drop the forms that depend on the winners of a node, after the winners have changed."""
         for known in self._known[node:]:
             known.clear()
 
     def entries(self, node: int, group: int) -> list[Form]:
-        """Return the forms of all entries of a group, over one common positive unit."""
+        """Return the forms of all entries of a group, on a common positive scale."""
         maxima = self.network.nodes[node]
         assert isinstance(maxima, Maxima)
         places = range(maxima.starts[group], maxima.starts[group + 1])
@@ -78,7 +79,7 @@ class ExactCell:
         return [self._entry(node, j) for j in places]
 
     def forms(self, slots: Sequence[int]) -> list[Form]:
-        """Return the forms of slots, over one common positive unit."""
+        """Return the forms of slots, on a common positive scale."""
         self._compose(slots)
         exponents = [self._exponent(int(self.makers[s])) for s in slots]
         lowest = min(exponents, default=0)
@@ -98,7 +99,7 @@ class ExactCell:
         return form if shift == 0 else tuple(m << shift for m in form)
 
     def _compose(self, slots: Iterable[int]) -> None:
-        """Compose the forms of slots and of all they depend on, where they are not known."""
+        """Compose the missing forms of slots and of all slots on which they depend."""
         wanted: list[set[int]] = [set() for _ in self._known]
         self._mark_needed_slots(slots, wanted)
         for i in range(len(wanted) - 1, -1, -1):
@@ -162,7 +163,7 @@ class ExactCell:
         return found
 
     def _read_row(self, i: int, row: int) -> tuple[list[int], list[Form]]:
-        """The places of a kernel where a row reads something that is not zero, and the columns."""
+        """Return the kernel positions at which a row reads a nonzero form, and the columns."""
         node = self.network.nodes[i]
         assert isinstance(node, BlockMap)
         n = node.kernel.shape[1]
@@ -201,7 +202,7 @@ class ExactCell:
 
 
 class _ExactNode:
-    """The weights and biases of a node as integers, read when they are needed."""
+    """The weights and biases of a node as integers, computed on demand."""
 
     def __init__(self, node: Node) -> None:
         self._node = node
@@ -215,7 +216,7 @@ class _ExactNode:
 
     @cached_property
     def exponent(self) -> int:
-        """The exponent of `weights`, without the integers."""
+        """The exponent of `weights`, computed without the integers."""
         lowest = _ZERO
         flat = self._floats.reshape(-1)
         for i in range(0, len(flat), _AT_ONCE):
@@ -235,7 +236,7 @@ class _ExactNode:
 
     @cached_property
     def columns(self) -> list[list[int]]:
-        """Of a block: the weights of each column, over taps and channels."""
+        """The weights of each column of a block, over taps and channels."""
         kernel = self.weights[0]
         return kernel.reshape(-1, kernel.shape[-1]).T.tolist()
 

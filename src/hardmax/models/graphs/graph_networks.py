@@ -349,7 +349,7 @@ class GraphNetwork:
 
 
 def _unique_slots(slots: IntArray) -> IntArray:
-    """Return the slots that occur, each once and rising; negative numbers stand for none."""
+    """Return the distinct slots in increasing order, without negative numbers."""
     occurs = np.zeros(int(slots.max(initial=-1)) + 1, dtype=np.bool_)
     occurs[slots[slots >= 0]] = True
     return np.flatnonzero(occurs)

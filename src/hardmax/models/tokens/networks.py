@@ -164,7 +164,7 @@ class Symbols:
         kept = [i for i, (_, high) in enumerate(ranges) if high >= floor]
         named, table = tuple(scores[i] for i in kept), tuple(values[i] for i in kept)
         mean = sum(table, ZERO) / len(table)
-        # If floats cannot represent the mean, keep the coinciding forms, whose values they can.
+        # If floats cannot represent the mean, keep the coinciding forms, whose values are floats.
         if len(set(table)) == 1 or (len(set(named)) == 1 and mean.denominator.bit_count() == 1):
             return Combination(constant=mean)
         return self._find_atom(named, table, (min(table), max(table)))

@@ -38,7 +38,6 @@ class LogLiftedHead:
     numerators and the denominator. `lifted_linear_regions` counts the maximal connected regions on
     which $F$ is affine. The first and the third are at most the second. The third can be smaller
     than the first, because kinks of numerators and denominator can cancel.
-    cancel.
 
     Attributes:
         keys: The $k_j$, shape `(n_keys, d_k)`, at least one.

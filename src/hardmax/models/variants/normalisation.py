@@ -8,7 +8,7 @@ change the winner:
 $$\rho(x)\, s_j(y) = \langle \ell_j, x\rangle + o_j\, \rho(x), \qquad
   \ell_j = G (g \odot a_j), \quad o_j = \langle h, a_j \rangle + c_j .$$
 
-If all $o_j$ are equal, the winners are those of the linear forms $\ell_j$. Otherwise the wall
+If all $o_j$ are equal, the linear forms $\ell_j$ determine the winners. Otherwise the wall
 between two keys is $\langle \ell_i - \ell_j, x\rangle + (o_i - o_j)\rho(x) = 0$, a piece of a
 quadric.
 """
@@ -240,9 +240,9 @@ class NormalisedRouting:
         """The effect of the normalisation on the routing cells.
 
         If all eligible heights are equal, the kind is `"unchanged"` (RMSNorm; the gain is absorbed)
-        or `"pulled back"` (LayerNorm; through the centring), and the cells are those of
-        `linear_head`. Otherwise it is `"quadric"`: some two eligible keys have different heights
-        (see `wall`).
+        or `"pulled back"` (LayerNorm; through the centring), and `linear_head` has the same cells.
+        Otherwise the kind is `"quadric"`: at least two eligible keys have different heights (see
+        `wall`).
         """
         heights = self.heights[self.eligible]
         if (heights != heights[0]).any():
@@ -253,8 +253,8 @@ class NormalisedRouting:
     def explanation(self) -> str:
         """One sentence that explains `kind` for this head."""
         return {
-            "unchanged": "RMSNorm divides all scores by one positive number, so the winners are "
-            "those of the head with the gain absorbed in its query weight.",
+            "unchanged": "RMSNorm divides all scores by one positive number, so the head with the "
+            "gain absorbed in its query weight has the same winners.",
             "pulled back": "LayerNorm centres the input and divides all scores by one positive "
             "number: the cells are pulled back through the centring.",
             "quadric": "A query bias, logit bias or norm shift gives keys different constants, "

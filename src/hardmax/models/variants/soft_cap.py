@@ -18,7 +18,7 @@ class SoftCappedHead:
     r"""A head whose scores pass through $s \mapsto C\tanh(s/C)$ before the softmax.
 
     The cap is strictly increasing, so the order of the keys, the winners, the ties and the hard
-    output are those of the uncapped head for every $C > 0$. The soft output differs: capped margins
+    output agree with the uncapped head for every $C > 0$. The soft output differs: capped margins
     are at most $2C$, so every unmasked key has a weight of at least $e^{-2C/\tau}/N$.
 
     In floats $\tanh$ rounds to 1 from 20 on, which would create false ties. The differences of
@@ -70,11 +70,11 @@ class SoftCappedHead:
         return self.cap * float(self.score_divisor)
 
     def tied(self, x: FloatArray) -> BoolArray:
-        """Return the mask of the winners, which are those of the uncapped head."""
+        """Return the mask of the winners, which the cap does not change."""
         return self.head.tied(x)
 
     def winners(self, x: FloatArray) -> IntArray:
-        """Return the first winner, which is that of the uncapped head."""
+        """Return the first winner, which the cap does not change."""
         return self.head.winners(x)
 
     def __call__(self, x: FloatArray) -> FloatArray:

@@ -67,7 +67,7 @@ def read_embedding(
     """Take the embedding of tokens, positions and types, as in BERT and ALBERT."""
     kind = tensors.config.get("position_embedding_type", "absolute")
     if kind != "absolute":
-        raise RecordFormatError(f"`position_embedding_type` must be absolute; got {kind!r:.40}")
+        raise RecordFormatError(f"`position_embedding_type` must be 'absolute'; got {kind!r:.40}")
     words = tensors.take(f"{at}.word_embeddings.weight", None, None)
     e = words.shape[1]
     return EmbeddingWeights(

@@ -68,7 +68,7 @@ def load_onnx(
 
     Args:
         path: The file.
-        input_shape: The shape of one input without the batch axis, if the file leaves it open.
+        input_shape: The shape of one input without the batch axis, if the file does not fix it.
         output: The name of a tensor or node to stop at; None means the output of the graph.
         max_bytes: The maximum memory for reading, estimated before anything is allocated. None
             means 256 MiB plus 128 bytes for each byte of the file.

@@ -181,7 +181,7 @@ class _GraphBackend:
         return list(tensor.shape) if axis is None else tensor.shape[axis]
 
     def _overwrite(self, old: Tensor, new: Tensor) -> None:
-        """Record the slots that an in-place operation has replaced, including those of views."""
+        """Record the slots that an in-place operation has replaced, including slots of views."""
         slots = np.setdiff1d(old.slots, new.slots)
         if not slots.size:
             return
