@@ -88,7 +88,9 @@ def test_several_outputs_are_bounded_one_by_one_and_together(monkeypatch):
     net = deep_relu(4, 6, 10, "he", n_out=3)
     layers, last = piece_layers(net)
     one_by_one = propagate(layers, last, cube(net.dim_in), [1e6] * 6).errors
-    monkeypatch.setattr("hardmax.constructions.compilers._bounds.certified_errors._MOST_WORK", 0)
+    monkeypatch.setattr(
+        "hardmax.constructions.compilers._bounds.certified_errors._MAX_PRODUCTS_EACH", 0
+    )
     together = propagate(layers, last, cube(net.dim_in), [1e6] * 6).errors
     assert (one_by_one <= together * (1 + 1e-9)).all()
     assert (together <= 4.0 * one_by_one.max()).all()
@@ -97,7 +99,7 @@ def test_several_outputs_are_bounded_one_by_one_and_together(monkeypatch):
 def test_networks_too_wide_for_forms_share_the_budget_as_well(monkeypatch):
     net = deep_relu(6, 3, 10, "he")
     narrow = compile_relu(net, cube(net.dim_in), 1e-3)
-    monkeypatch.setattr("hardmax.constructions.compilers._bounds.certified_errors._MOST_AT_ALL", 0)
+    monkeypatch.setattr("hardmax.constructions.compilers._bounds.certified_errors._MAX_PRODUCTS", 0)
     wide = compile_relu(net, cube(net.dim_in), 1e-3)
     assert wide.certified_error <= 1e-3
     assert worst_error(wide, net, 0, n_points=100, n_steps=6, n_starts=4) <= wide.certified_error

@@ -6,7 +6,7 @@ from scipy.spatial import Delaunay
 
 from hardmax.constructions.compilers import cpwl_compiler
 from hardmax.constructions.compilers.cpwl_compiler import compile_cpwl
-from hardmax.constructions.compilers.functions.cancellation import cancels
+from hardmax.constructions.compilers.functions.cancellation import has_cancellation
 from hardmax.constructions.compilers.functions.knots import Knots, maxout_from_knots
 from hardmax.constructions.compilers.functions.meshes import Mesh, maxout_from_mesh
 from hardmax.errors import ArgumentError, SizeLimitError
@@ -17,14 +17,14 @@ from tests.constructions.test_hats import CUBE, clustered, random_knots
 
 def test_the_default_is_hats_where_maxima_would_cancel():
     steep, flat = random_knots(0, 60), Knots(np.linspace(-1, 1, 60), np.linspace(-1, 1, 60) ** 3)
-    assert cancels(maxout_from_knots(steep, CUBE[1]), steep)
-    assert not cancels(maxout_from_knots(flat, CUBE[1]), flat)
+    assert has_cancellation(maxout_from_knots(steep, CUBE[1]), steep)
+    assert not has_cancellation(maxout_from_knots(flat, CUBE[1]), flat)
     for epsilon in (None, 1e-4):
         assert compile_cpwl(steep, CUBE[1], epsilon).form.method == "hats"
         assert compile_cpwl(flat, CUBE[1], epsilon).form.method == "difference"
     assert compile_cpwl(steep, CUBE[1], method="difference").form.method == "difference"
     mesh = clustered(1, 20)
-    assert cancels(maxout_from_mesh(mesh, CUBE[2]), mesh)
+    assert has_cancellation(maxout_from_mesh(mesh, CUBE[2]), mesh)
     assert compile_cpwl(mesh, CUBE[2]).form.method == "hats"
 
 

@@ -12,10 +12,10 @@ from hardmax.constructions.compilers.functions.approximation import (
     _refuse_jumps,
     adaptive_mesh,
     approximate,
+    barycentric_lattice,
     checked_function,
     enclosing_radius,
-    indicated_errors,
-    lattice,
+    estimate_errors,
     measure_error,
 )
 from hardmax.constructions.compilers.functions.meshes import Mesh
@@ -34,7 +34,7 @@ def unit_box(dim):
 
 def interpolation_error(f, dim, n):
     sampled = checked_function(f, dim)
-    vertices, simplices = adaptive_mesh(unit_box(dim), n, lambda c: indicated_errors(sampled, c))
+    vertices, simplices = adaptive_mesh(unit_box(dim), n, lambda c: estimate_errors(sampled, c))
     return measure_error(sampled, vertices[simplices])[0], len(simplices)
 
 
@@ -217,7 +217,7 @@ def test_the_radius_bounds_the_smallest_enclosing_ball():
 
 
 def test_the_lattice_has_binomially_many_points_that_sum_to_one():
-    points = lattice(2, 4)
+    points = barycentric_lattice(2, 4)
     assert points.shape == (15, 3)
     np.testing.assert_allclose(points.sum(axis=1), 1.0)
     assert len(np.unique(points, axis=0)) == 15
@@ -289,7 +289,7 @@ CONTINUOUS = {
 def test_steep_and_rounded_functions_are_not_taken_for_jumps(name):
     f = checked_function(CONTINUOUS[name], 1)
     box = Box([0.0], [1.0])
-    vertices, simplices = adaptive_mesh(box, 30, lambda c: indicated_errors(f, c))
+    vertices, simplices = adaptive_mesh(box, 30, lambda c: estimate_errors(f, c))
     _refuse_jumps(f, vertices[simplices], Probes.of(f, box))
 
 

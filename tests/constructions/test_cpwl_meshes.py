@@ -10,10 +10,10 @@ from scipy.spatial import Delaunay
 
 from hardmax.constructions.compilers.functions.approximation import adaptive_mesh
 from hardmax.constructions.compilers.functions.convex_differences import (
+    bound_pieces,
+    collect_fills,
     filled_units,
-    fills,
     maxout_from_pieces,
-    most_pieces,
 )
 from hardmax.constructions.compilers.functions.exact_pieces import ExactPieces
 from hardmax.constructions.compilers.functions.meshes import Mesh, maxout_from_mesh
@@ -161,8 +161,8 @@ def test_kinks_can_be_filled_on_any_mesh(dim, n):
     form = maxout_from_pieces(mesh.pieces, UNIT[dim])
     assert form.method == "facet kinks"
     assert_interpolates(mesh, form, rng)
-    used = fills(mesh.pieces, mesh.pieces.kinks()[:, 0])
-    bound = most_pieces(mesh.pieces, used)
+    used = collect_fills(mesh.pieces, mesh.pieces.kinks()[:, 0])
+    bound = bound_pieces(mesh.pieces, used)
     assert form.network.ranks[0][0] <= bound
     assert len(form.network.ranks[0]) == 1 + len(used)
 
@@ -174,7 +174,7 @@ def test_the_bound_on_pieces_is_attained_by_lines_that_cross_in_one_cell():
     sides = [(1, 0, 9), (-1, 0, 9), (0, 1, 9), (0, -1, 9)]
     pieces = ExactPieces(one, (), [corners], [sides])
     lines = {(1, 0, 0): fmpq(1), (0, 1, 0): fmpq(1), (1, 1, -1): fmpq(1), (1, 0, -20): fmpq(3)}
-    assert most_pieces(pieces, lines) == 7
+    assert bound_pieces(pieces, lines) == 7
     assert len(filled_units(pieces, 0, lines)[0]) == 7
 
 

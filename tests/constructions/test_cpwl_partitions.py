@@ -97,7 +97,7 @@ def test_carrying_a_difference_and_filling_kinks_agree(dims, monkeypatch):
     box = Box([-1.0] * dims[0], [1.0] * dims[0])
     partition = enumerate_regions(net, box)
     assert maxout_from_partition(partition, box).method == "layers"
-    monkeypatch.setattr(subject, "carries_a_difference", lambda network: False)
+    monkeypatch.setattr(subject, "returns_maxima", lambda network: False)
     form = maxout_from_partition(partition, box)
     assert form.method == "facet kinks"
     for x in adversarial_points(rng, partition, box):
@@ -108,7 +108,7 @@ def test_filling_kinks_is_refused_before_the_work_with_the_count(monkeypatch):
     net = random_relu(np.random.default_rng(12), [2, 6, 6, 1])
     box = Box([-1, -1], [1, 1])
     partition = enumerate_regions(net, box)
-    monkeypatch.setattr(subject, "carries_a_difference", lambda network: False)
+    monkeypatch.setattr(subject, "returns_maxima", lambda network: False)
     with pytest.raises(SizeLimitError, match=r"into up to \d+ pieces, more than `max_pieces` = 20"):
         maxout_from_partition(partition, box, max_pieces=20)
 

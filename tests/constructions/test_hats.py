@@ -316,7 +316,7 @@ def test_networks_on_small_boxes_have_the_units_that_count_there():
     network = LocalNetwork.of(layers, last, compiled.plans)
     near = np.array([[True, False, True, True, True, False]])
     assert is_zero(layers[1], near).tolist() == [[True, False, True]]
-    small = network.without(np.array([True, False, True]), np.array([0.5, 9.0, 0.25]))
+    small = network.drop_units(np.array([True, False, True]), np.array([0.5, 9.0, 0.25]))
     assert 0.5 + 3 * 0.25 <= small.extra[0] < 1.2501
     assert [layer.n_units for layer in small.layers] == [1, 1]
     x = np.array([1.5])

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hardmax.constructions.compilers._bounds.certified_errors import LayerPlan, propagate
-from hardmax.constructions.compilers.compiled import build_compiled
+from hardmax.constructions.compilers.compiled import build_transformer
 from hardmax.constructions.compilers.maxout_compiler import compile_maxout, compile_relu
 from hardmax.constructions.compilers.piece_layers import piece_layers
 from hardmax.constructions.compilers.token_layout import token_codes
@@ -313,15 +313,15 @@ def test_a_plan_that_does_not_hold_is_refused():
     net = random_maxout(1, 2, [2], (2, 3))
     layers, last = piece_layers(net)
     (plan,) = propagate(layers, last, cube(2), None).plans
-    build_compiled(net, cube(2), None, (plan,))
+    build_transformer(net, cube(2), None, (plan,))
     with pytest.raises(ArgumentError, match="gate"):
-        build_compiled(net, cube(2), None, (LayerPlan(1.0, plan.gate / 4, plan.floors),))
+        build_transformer(net, cube(2), None, (LayerPlan(1.0, plan.gate / 4, plan.floors),))
     with pytest.raises(ArgumentError, match="floors"):
-        build_compiled(net, cube(2), None, (LayerPlan(1.0, plan.gate, plan.floors + 1e3),))
+        build_transformer(net, cube(2), None, (LayerPlan(1.0, plan.gate, plan.floors + 1e3),))
     with pytest.raises(ArgumentError, match="plans"):
-        build_compiled(net, cube(2), 1e-3, (LayerPlan(1.0, plan.gate, plan.floors - 1e3),))
+        build_transformer(net, cube(2), 1e-3, (LayerPlan(1.0, plan.gate, plan.floors - 1e3),))
     with pytest.raises(ArgumentError, match="overflow"):
-        build_compiled(net, cube(2), 1e-3, (LayerPlan(1.7e308, plan.gate, plan.floors),))
+        build_transformer(net, cube(2), 1e-3, (LayerPlan(1.7e308, plan.gate, plan.floors),))
 
 
 ABSOLUTE = MaxoutNetwork([[[[1.0], [-1.0]]], [[1.0]]])

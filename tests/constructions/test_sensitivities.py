@@ -91,7 +91,7 @@ def test_no_choice_of_slopes_moves_an_output_further_than_its_reach(seed, n_out,
             if depth:
                 v = v @ draws[depth - 1]()
             below, above = rng.exponential(size=(2, v.shape[1])) * (rng.random() < 0.8)
-            down, up = bound.reach(below, above)
+            down, up = bound.bound_products(below, above)
             # The worst error within the box, and one that the quadratic form feels most.
             worst = np.where(v > 0, above, -below)
             assert ((v * worst).sum(axis=1) <= up * (1 + 1e-12)).all()
@@ -112,7 +112,7 @@ def test_signs_survive_where_no_unit_switches():
     for layer in reversed(layers):
         bound = sensitivity_before(bound, slope_ranges(layer, np.ones(6, dtype=bool)))
         v = v @ layer.slopes
-    down, up = bound.reach(np.zeros(6), np.ones(6))
+    down, up = bound.bound_products(np.zeros(6), np.ones(6))
     assert up[0] == pytest.approx(np.maximum(v, 0).sum(), rel=1e-4)
     assert down[0] == pytest.approx(np.maximum(-v, 0).sum(), rel=1e-4)
 

@@ -17,8 +17,8 @@ from hardmax.exact.dyadic import (
     lowest_bits,
     matrix_integers,
     nearest_floats,
-    nearest_of_scaled,
     rationals,
+    round_scaled_integers,
     scaled_integers,
     scaled_rows,
 )
@@ -77,7 +77,7 @@ def test_zero_lies_on_every_grid():
 def test_every_way_out_and_back_is_the_identity(array):
     scaled = scaled_integers(array)
     for back in (
-        nearest_of_scaled(scaled)[0],
+        round_scaled_integers(scaled)[0],
         nearest_floats(rationals(array)),
         nearest_floats(scaled.integers * Fraction(2) ** scaled.exponent),
     ):
@@ -92,7 +92,7 @@ def test_flint_matrices_hold_the_same_integers(array):
     assert (matrix.nrows(), matrix.ncols()) == array.shape
     back = matrix_integers(matrix, exponent)
     assert back.integers.shape == array.shape
-    np.testing.assert_array_equal(nearest_of_scaled(back)[0], array)
+    np.testing.assert_array_equal(round_scaled_integers(back)[0], array)
 
 
 @given(arrays(np.float64, array_shapes(min_dims=2, max_dims=2, min_side=0), elements=FINITE))
@@ -147,7 +147,7 @@ def test_rounding_back_is_to_nearest_with_ties_to_even(exact, rounded):
 )
 def test_scaled_integers_round_to_nearest_too(integer, exponent, rounded):
     scaled = ScaledIntegers(np.array([integer], dtype=object), exponent)
-    assert nearest_of_scaled(scaled)[0].tolist() == [rounded]
+    assert round_scaled_integers(scaled)[0].tolist() == [rounded]
 
 
 def test_flint_rationals_become_fractions():

@@ -122,7 +122,7 @@ def _line(fields):
     if not isinstance(fields, dict):
         return json.dumps(fields).encode() + b"\n", ""
     plain = {name: value for name, value in fields.items() if name != "content"}
-    content = manifests._content(plain, "")
+    content = manifests._hash_fields(plain, "")
     return json.dumps({**plain, "content": content}).encode() + b"\n", content
 
 

@@ -77,7 +77,7 @@ def test_many_points_in_five_dimensions_are_decided_either_way(radius):
 
 
 def test_a_hull_of_too_many_facets_is_given_up(monkeypatch):
-    monkeypatch.setattr(convex_hulls, "_FIRST_ROOM", 0)
+    monkeypatch.setattr(convex_hulls, "_INITIAL_FACETS", 0)
     monkeypatch.setattr(convex_hulls, "_MOST_FACETS", 10)
     monkeypatch.setattr(convex_hulls, "_MOST_PER_POINT", 0)
     points = np.random.default_rng(0).standard_normal((50, 4))
@@ -118,7 +118,7 @@ def test_cubes_have_the_faces_of_cubes(dim):
 @pytest.mark.parametrize(("dim", "n"), [(4, 60), (5, 30)])
 def test_cyclic_polytopes_have_as_many_facets_as_there_can_be(dim, n, monkeypatch):
     """Room for facets is asked for again and again: in four dimensions n (n - 3) / 2 of them."""
-    monkeypatch.setattr(convex_hulls, "_FIRST_ROOM", 0)
+    monkeypatch.setattr(convex_hulls, "_INITIAL_FACETS", 0)
     t = np.arange(n, dtype=float)
     hull = convex_hull(np.stack([t**k for k in range(1, dim + 1)], axis=1))
     half = dim // 2

@@ -14,11 +14,11 @@ from hardmax.exact.forms import AffineForms
 from hardmax.geometry._hulls import vertex_search
 from hardmax.geometry._hulls.affine_coordinates import (
     AffineCoordinates,
-    _rounded,
+    _round_coordinates,
     affine_coordinates,
 )
 from hardmax.geometry._hulls.nearest_points import UNDECIDED
-from hardmax.geometry._hulls.vertex_search import VertexProofs, _accept_winners, _inside_by_inverse
+from hardmax.geometry._hulls.vertex_search import VertexProofs, _accept_winners, _prove_inside
 from hardmax.geometry.cones import positive_dependence
 from hardmax.geometry.extreme_points import (
     active_forms,
@@ -113,7 +113,7 @@ def test_every_path_of_the_search_gives_the_same_mask(points):
     """Cheap directions, the compiled search and exact cones, each one alone."""
     usual = decided(points).tolist()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(vertex_search, "_central_directions", lambda *_: iter(()))
+        patch.setattr(vertex_search, "_iter_central_directions", lambda *_: iter(()))
         assert decided(points).tolist() == usual
         patch.setattr(vertex_search.CandidateSearch, "find", _never_decides)
         assert decided(points).tolist() == usual
@@ -290,7 +290,7 @@ def test_a_win_within_rounding_error_is_not_believed():
     big = 2**60
     points = np.array([[big + 129, big + 129], [big + 383, big + 127], [-big, -big]], dtype=object)
     exact = points.sum(axis=1)
-    rounded, rays, exponents = _rounded(points, np.empty((0, 2), dtype=object))
+    rounded, rays, exponents = _round_coordinates(points, np.empty((0, 2), dtype=object))
     scores = rounded.sum(axis=1)
     assert exact[1] > exact[0]
     assert scores[0] > scores[1]
@@ -327,13 +327,13 @@ def test_inclusion_by_approximate_inverse_is_never_wrong(dim):
         weights[0] = 0 if trial % 3 else 1
         inner = weights @ corners // int(weights.sum()) + rng.integers(-3, 4, size=dim)
         points = np.concatenate([corners, inner[None]])
-        rounded, rays, exponents = _rounded(points, np.empty((0, dim), dtype=object))
+        rounded, rays, exponents = _round_coordinates(points, np.empty((0, dim), dtype=object))
         coordinates = AffineCoordinates(
             points, np.empty((0, dim), dtype=object), np.eye(dim, dtype=object), exponents,
             rounded, rays, np.eye(dim),
         )  # fmt: skip
         support = np.arange(dim + 1)[None]
-        proven = _inside_by_inverse(coordinates, np.array([dim + 1]), support)[0]
+        proven = _prove_inside(coordinates, np.array([dim + 1]), support)[0]
         n_proven += proven
         if proven:
             assert positive_dependence(inner - corners) is not None

@@ -13,7 +13,7 @@ from hardmax.errors import ArgumentError
 from hardmax.regions._tree import least_work
 from hardmax.regions._tree.least_work import (
     least_exponent,
-    refuse_hopeless,
+    refuse_hopeless_search,
     seconds_to_first_cell,
 )
 from hardmax.regions.charted_domains import charted
@@ -35,7 +35,7 @@ def refused(model, domain, **limits):
     where = charted(domain, model.network.dim_in)
     given = {"max_cells": None, "max_seconds": None, **limits}
     try:
-        refuse_hopeless(model, model.network, where, **given)
+        refuse_hopeless_search(model, model.network, where, **given)
     except ArgumentError as error:
         return str(error)
     return ""
@@ -124,14 +124,14 @@ def test_the_bound_is_one(seed, kind):
         weight = rng.integers(-2, 3, size=(dim, n_units)) * 0.5
         model = ReluNetwork([weight, np.ones((n_units, 1))], [rng.normal(size=n_units), None])
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(least_work, "_TRIED", (6, 5, 4, 3, 2, 1))
+        patch.setattr(least_work, "_EXPONENTS", (6, 5, 4, 3, 2, 1))
         found = exponent(model, domain)
     assert 2**found <= enumerate_regions(model, domain, count_only=True).n_cells
 
 
 def test_the_bound_is_met_where_walls_are_independent():
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(least_work, "_TRIED", (6, 5, 4, 3, 2, 1))
+        patch.setattr(least_work, "_EXPONENTS", (6, 5, 4, 3, 2, 1))
         assert exponent(relu(6, 6, 1), WholeSpace(6)) == 6
         parallel = ReluNetwork([np.ones((6, 5)), np.ones((5, 1))], [np.arange(5.0), None])
         assert exponent(parallel, WholeSpace(6)) == 1

@@ -233,7 +233,7 @@ def test_folders_that_are_not_of_this_search_are_refused(tmp_path):
             enumerate_regions(model, domain, store=store, **options)
     with pytest.raises(RecordFormatError, match="belongs to a different model"):
         open_partition(store, other)
-    with manifests.held(store), pytest.raises(ArgumentError, match="in use"):
+    with manifests.lock_folder(store), pytest.raises(ArgumentError, match="in use"):
         enumerate_regions(NET, SQUARE, store=store)
 
 
@@ -283,7 +283,7 @@ def test_the_part_of_a_damaged_shard_is_searched_again(model, damage, tmp_path, 
     kept = {shard.file: (tmp_path / shard.file).stat().st_mtime_ns for shard in shards[2:-1]}
     for shard in (*shards[:2], shards[-1]):
         damage(tmp_path / shard.file)
-    with pytest.raises(RecordFormatError, match=f"{shards[0].file} .*only the part of this"):
+    with pytest.raises(RecordFormatError, match=f"{shards[0].file} .*only this part"):
         _ = open_partition(tmp_path).signatures
     # Stopped at once, it has forgotten the damaged cells, and knows where they are.
     part = enumerate_regions(model, domain, store=tmp_path, max_seconds=0.0)
@@ -386,7 +386,7 @@ def as_old(tmp_path, lines):
     path, log = tmp_path / manifests.MANIFEST, tmp_path / manifests.LOG
 
     def line(fields, before):
-        content = manifests._content(fields, before)
+        content = manifests._hash_fields(fields, before)
         return json.dumps({**fields, "content": content}).encode() + b"\n", content
 
     fields = json.loads(path.read_text())
@@ -451,7 +451,7 @@ def test_a_log_counts_as_far_as_it_was_written(tmp_path, short_jobs, monkeypatch
         monkeypatch.setattr(
             manifests.ManifestLog, name, lambda log, ends=ends: next(ends, killed)(log)
         )
-    monkeypatch.setattr(manifests, "_LEAST_LOG", 20_000)
+    monkeypatch.setattr(manifests, "_MIN_LOG_BYTES", 20_000)
     with pytest.raises(Killed):
         enumerate_regions(NET, SQUARE, store=tmp_path)
     monkeypatch.undo()
@@ -719,7 +719,7 @@ def renewed(tmp_path, **changes):
     path = tmp_path / manifests.MANIFEST
     fields = {**json.loads(path.read_text()), **changes}
     del fields["content"]
-    content = manifests._content(fields, "")
+    content = manifests._hash_fields(fields, "")
     path.write_text(json.dumps({**fields, "content": content}))
 
 
@@ -914,7 +914,7 @@ def chained(steps, before):
     for step in steps:
         fields = {name: value for name, value in step.items() if name != "content"}
         fields["follows"] = before
-        before = manifests._content(fields, "")
+        before = manifests._hash_fields(fields, "")
         lines.append(json.dumps({**fields, "content": before}).encode() + b"\n")
     return b"".join(lines)
 

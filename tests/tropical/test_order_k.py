@@ -13,7 +13,7 @@ from hardmax.geometry.polytopes import Polytope
 from hardmax.tropical.diagrams import order_k
 from hardmax.tropical.diagrams.order_k import order_k_diagram, top_k
 from hardmax.tropical.diagrams.order_k_hulls import order_k_hull
-from hardmax.tropical.diagrams.order_k_search import Contest, TopSet, refine, walk_walls
+from hardmax.tropical.diagrams.order_k_search import CompetingForms, TopSet, refine, walk_walls
 from hardmax.tropical.diagrams.planar_order_k import planar_order_k
 from hardmax.tropical.diagrams.power_cells import wall
 from hardmax.tropical.diagrams.power_diagrams import PowerDiagram
@@ -72,7 +72,7 @@ def test_hulls_of_sums_find_the_sets_and_walls_of_the_walk(size, data):
     assume(difference_rank(wide_rows(rows, dim + 1)) == dim)
     k = data.draw(st.integers(1, len(rows) - 1))
     found = order_k_hull(wide_rows(rows, dim + 1), k)
-    walked = walk_walls(Contest(rows, [1] * len(rows), k), dim)
+    walked = walk_walls(CompetingForms(rows, [1] * len(rows), k), dim)
     assert found.sets.tolist() == sorted(sorted(top.whole) for top in walked)
     for i, members in enumerate(found.sets.tolist()):
         _, walls = walked[TopSet(frozenset(members), -1)]
@@ -86,7 +86,7 @@ def test_walking_and_refining_find_the_same_sets(case, data):
     integers = np.column_stack([keys, bias]).astype(int).tolist()
     forms = sorted({tuple(row) for row in integers})
     multiplicity = data.draw(st.lists(st.integers(1, 3), min_size=len(forms), max_size=len(forms)))
-    contest = Contest(forms, multiplicity, data.draw(st.integers(1, sum(multiplicity))))
+    contest = CompetingForms(forms, multiplicity, data.draw(st.integers(1, sum(multiplicity))))
     walked, refined = walk_walls(contest, keys.shape[1]), refine(contest, keys.shape[1])
     assert walked.keys() == refined.keys()
     for top, (witness, walls) in walked.items():
@@ -116,7 +116,7 @@ def test_the_compiled_walk_in_the_plane_finds_the_same_cells(rows, data):
         many = st.lists(st.integers(1, 3), min_size=len(forms), max_size=len(forms))
         copies = data.draw(st.just(copies) | many)
         k = data.draw(st.integers(1, sum(copies) - 1))
-    wanted = walk_walls(Contest(forms, copies, k), 2)
+    wanted = walk_walls(CompetingForms(forms, copies, k), 2)
     found = planar_order_k(forms, copies, k)
     n = len(forms)
     tops = [
@@ -263,7 +263,7 @@ def test_both_searches_agree_on_float_keys(monkeypatch):
 
 
 def test_a_set_cut_through_a_group_names_its_first_members():
-    contest = Contest([(0,), (1,)], [2, 3], 4)
+    contest = CompetingForms([(0,), (1,)], [2, 3], 4)
     assert contest.select(frozenset(), [1, 0]) == TopSet(frozenset({1}), 0)
     diagram = PowerDiagram.from_keys([[0], [1], [0], [1], [1]])
     assert order_k_diagram(diagram, 4).sets.tolist() == [[0, 1, 2, 3], [0, 1, 3, 4]]

@@ -18,7 +18,7 @@ from hardmax.errors import (
 from hardmax.geometry.domains import Box, Segment, Slice, WholeSpace
 from hardmax.geometry.polytopes import Polytope
 from hardmax.tropical.diagrams import power_cells, power_diagrams
-from hardmax.tropical.diagrams.power_cells import cells_by_decisions, most_facets
+from hardmax.tropical.diagrams.power_cells import cells_by_decisions, max_facets
 from hardmax.tropical.diagrams.power_diagrams import PowerDiagram
 from hardmax.tropical.polynomials import TropicalPolynomial
 from tests.dense_arrays import dense, dense_matrices
@@ -437,10 +437,10 @@ def test_keys_in_general_position_in_high_dimension_are_all_neighbours():
 
 
 def test_the_upper_bound_theorem_counts_facets():
-    assert most_facets(8, 3) == 12
-    assert most_facets(8, 4) == 20
-    assert most_facets(5, 1) == 2
-    assert most_facets(3, 7) == 3
+    assert max_facets(8, 3) == 12
+    assert max_facets(8, 4) == 20
+    assert max_facets(5, 1) == 2
+    assert max_facets(3, 7) == 3
 
 
 @pytest.mark.parametrize(

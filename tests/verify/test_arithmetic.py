@@ -17,7 +17,7 @@ from hardmax.verify._fast.enclosures import (
     Enclosure,
     Scores,
     enclose,
-    product,
+    prepare_multiplier,
     round_layer,
 )
 from hardmax.verify._fast.packing import Forms, Packing
@@ -257,7 +257,7 @@ def test_a_product_whose_errors_all_point_one_way_is_enclosed(n):
     column[0] = 1.0
     column[:, :, 1] *= 1.0 - 2.0**-53
     radius = np.zeros(column.shape)
-    found = product(matrix).times(Enclosure(column, radius))
+    found = prepare_multiplier(matrix).times(Enclosure(column, radius))
     for i in range(2):
         vector = [Fraction(x) for x in column[:, 0, i].tolist()]
         truth = [
@@ -270,7 +270,7 @@ def test_a_product_whose_errors_all_point_one_way_is_enclosed(n):
 def test_errors_of_the_input_are_passed_on_by_a_product():
     matrix = np.array([[3.0, -5.0]])
     forms = Enclosure(np.array([[[1.0]], [[2.0]]]), np.array([[[0.25]], [[0.5]]]))
-    assert product(matrix).times(forms).radius.item() >= 3 * 0.25 + 5 * 0.5
+    assert prepare_multiplier(matrix).times(forms).radius.item() >= 3 * 0.25 + 5 * 0.5
 
 
 @pytest.mark.parametrize("draw", DATA)

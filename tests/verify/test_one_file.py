@@ -108,7 +108,7 @@ def test_a_head_is_a_network_of_one_layer():
     network = verify.read_model(stored)
     assert [len(layer.groups) for layer in network.layers] == [1]
     layer = network.layers[0]
-    forms = verify._scores(layer, [[1, 0, 0], [0, 1, 0], [0, 0, 1]])
+    forms = verify._compose_scores(layer, [[1, 0, 0], [0, 1, 0], [0, 0, 1]])
     one = forms[-1][-1]
     assert [[x / one for x in row] for row in forms[:-1]] == [
         [1.0, 0.0, 0.5],
@@ -242,7 +242,7 @@ def test_a_file_of_another_format_says_how_to_write_one():
 def test_shares_cover_the_cells_once():
     for n_cells in (1, 7_999, 8_000, 15_999, 16_000, 16_001, 50_000):
         for workers in (1, 2, 3, 8):
-            parts = shares.shares(n_cells, workers)
+            parts = shares.split_shares(n_cells, workers)
             assert len(parts) <= workers
             assert [i for part in parts for i in range(*part)] == list(range(n_cells))
             sizes = [end - begin for begin, end in parts]
@@ -254,7 +254,7 @@ def test_several_processes_decide_as_one_does(monkeypatch):
     monkeypatch.setattr(shares, "HEAD_START", 1)
     model, domain = CASES["relu everywhere"]
     certificate = make_certificate(model, domain, true_signatures(model, domain))
-    assert len(shares.shares(certificate.n_cells, 3)) == 3
+    assert len(shares.split_shares(certificate.n_cells, 3)) == 3
     assert verify_certificate(model, certificate, workers=3) == verify_certificate(
         model, certificate
     )

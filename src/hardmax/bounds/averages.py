@@ -61,7 +61,7 @@ def gaussian_hull_vertices(n_points: int, dim: int) -> Estimate:
     # at most N/2 * 2^(-d/2), because E exp(-|x|^2 / 2) = 2^(-d/2). Probabilities below exp(-15)/2
     # are neglected.
     surely_all = n_points <= dim + 1 or dim * log(2) / 2 > log(n_points) + 15
-    vertices = n_points if surely_all else min(n_points, _expected_vertices(n_points, dim))
+    vertices = n_points if surely_all else min(n_points, _sum_expected_vertices(n_points, dim))
     return Estimate(
         f"vertices of the hull of {n_points} Gaussian points in R^{dim}",
         log(vertices) / log(10),
@@ -346,7 +346,7 @@ def maxout_regions_at_initialization(
     return Estimate(name, max(0.0, logarithm / log(10)), assumptions, "[TM21]")
 
 
-def _expected_vertices(n_points: int, dim: int) -> float:
+def _sum_expected_vertices(n_points: int, dim: int) -> float:
     """Sum the terms of `gaussian_hull_vertices` for `n_points > dim + 1`."""
     return 2 * fsum(
         exp(

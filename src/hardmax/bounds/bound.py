@@ -88,7 +88,9 @@ class Bound:
         }
 
     def __repr__(self) -> str:
-        return _spell("Bound", self.kind, self.name, self.text, self.assumptions, self.source)
+        return _format_number(
+            "Bound", self.kind, self.name, self.text, self.assumptions, self.source
+        )
 
 
 @dataclass(frozen=True, repr=False)
@@ -143,7 +145,9 @@ class Estimate:
         }
 
     def __repr__(self) -> str:
-        return _spell("Estimate", self.kind, self.name, self.text, self.assumptions, self.source)
+        return _format_number(
+            "Estimate", self.kind, self.name, self.text, self.assumptions, self.source
+        )
 
 
 class BoundTable(list[Bound | Estimate]):
@@ -193,6 +197,8 @@ def scientific(logarithm: float) -> str:
     return f"{mantissa}e{exponent}"
 
 
-def _spell(class_name: str, kind: str, name: str, text: str, assumptions: str, source: str) -> str:
+def _format_number(
+    class_name: str, kind: str, name: str, text: str, assumptions: str, source: str
+) -> str:
     notes = "".join(f"; {note}" for note in (assumptions, source) if note)
     return f"{class_name}({name!r} {_SIGNS[kind]} {text}{notes})"

@@ -1,7 +1,7 @@
 r"""Bounds on the number of linear regions of a maxout network.
 
 A unit of rank $k$ is the maximum of $k$ affine forms. An attention head with $k$ keys selects the
-largest of $k$ affine forms in the same way, so the counts for one layer are those of
+largest of $k$ affine forms in the same way, so the counts for one layer are the same as in
 `hardmax.bounds.attention`.
 """
 

@@ -203,7 +203,7 @@ def hinz_van_de_geer(
         HardmaxError: If a size is not a positive integer, or `recursion` is unknown.
 
     References:
-        [HG19]; [Hin21] studies histograms sharper than those of [STR18].
+        [HG19]; [Hin21] studies histograms sharper than in [STR18].
 
     Examples:
         >>> [hinz_van_de_geer(2, [3, 3], recursion=r) for r in ("montufar", "serra", "histograms")]

@@ -65,9 +65,9 @@ def transformer_table(
     depth = integer("depth", depth, at_least=1)
     return BoundTable(
         [
-            *_layer_rows(n_keys, n_heads, dim, d_ff, head_dim),
-            *_model_rows(n_keys, n_heads, dim, d_ff, depth, head_dim),
-            *_estimates(n_keys, n_heads, dim, d_ff, depth, head_dim),
+            *_list_layer_rows(n_keys, n_heads, dim, d_ff, head_dim),
+            *_list_model_rows(n_keys, n_heads, dim, d_ff, depth, head_dim),
+            *_list_estimates(n_keys, n_heads, dim, d_ff, depth, head_dim),
         ]
     )
 
@@ -102,7 +102,7 @@ def relu_table(input_dim: int, widths: Sequence[int]) -> BoundTable:
     everywhere = "every network of this shape"
     rows = BoundTable()
     rows += [
-        *_two_layer_rows(input_dim, widths),
+        *_list_two_layer_rows(input_dim, widths),
         Bound(
             "product of layers", montufar_2017(input_dim, widths), "upper", everywhere, "[Mon17]"
         ),
@@ -124,7 +124,7 @@ def relu_table(input_dim: int, widths: Sequence[int]) -> BoundTable:
     return rows
 
 
-def _two_layer_rows(input_dim: int, widths: Sequence[int]) -> list[Bound]:
+def _list_two_layer_rows(input_dim: int, widths: Sequence[int]) -> list[Bound]:
     sizes = read_integers("widths", widths, at_least=1)
     if len(sizes) != 2:
         return []
@@ -138,7 +138,7 @@ def _two_layer_rows(input_dim: int, widths: Sequence[int]) -> list[Bound]:
     return [Bound(name, most, "upper", "every network of this shape", source)]
 
 
-def _layer_rows(
+def _list_layer_rows(
     n_keys: int, n_heads: int, dim: int, d_ff: int, head_dim: int | None
 ) -> list[Bound | Estimate]:
     rows: list[Bound | Estimate] = [
@@ -195,7 +195,7 @@ def _layer_rows(
     return rows
 
 
-def _model_rows(
+def _list_model_rows(
     n_keys: int, n_heads: int, dim: int, d_ff: int, depth: int, head_dim: int | None
 ) -> list[Bound | Estimate]:
     rows: list[Bound | Estimate] = []
@@ -244,7 +244,7 @@ def _model_rows(
     return rows
 
 
-def _estimates(
+def _list_estimates(
     n_keys: int, n_heads: int, dim: int, d_ff: int, depth: int, head_dim: int | None
 ) -> list[Bound | Estimate]:
     span = dim if head_dim is None else min(dim, head_dim)

@@ -231,7 +231,9 @@ def transformer_lower(
     dim = integer("dim", dim, at_least=1)
     d_ff = integer("d_ff", d_ff, at_least=0)
     depth = integer("depth", depth, at_least=1)
-    base = _block_lower(n_keys, n_heads, dim, d_ff, read_bias(bias), head_dim, bool(continuous))
+    base = _lower_bound_of_block(
+        n_keys, n_heads, dim, d_ff, read_bias(bias), head_dim, bool(continuous)
+    )
     return int(base**depth)
 
 
@@ -296,7 +298,7 @@ def block_lower(
     )
 
 
-def _block_lower(
+def _lower_bound_of_block(
     n_keys: int,
     n_heads: int,
     dim: int,
@@ -311,11 +313,11 @@ def _block_lower(
     step = 2 if continuous else 1
 
     def count_folds(n_coordinates: int, step: int) -> int:
-        shares = _shares(d_ff // step, n_coordinates)
+        shares = _distribute_evenly(d_ff // step, n_coordinates)
         return prod(int((step * share) ** number) for share, number in shares)
 
     def count_pieces(n_coordinates: int) -> int:
-        shares = _shares(n_heads, n_coordinates)
+        shares = _distribute_evenly(n_heads, n_coordinates)
         heads = prod(int((1 + share * (keys - 1)) ** number) for share, number in shares)
         return heads * count_folds(n_coordinates, step)
 
@@ -324,17 +326,19 @@ def _block_lower(
         _largest_value(lambda n_coordinates: count_folds(n_coordinates, 1), min(dim, d_ff)),
     ]
     if not continuous:
-        candidates.append(_heads_lower(n_keys, n_heads, dim, bias, head_dim))
+        candidates.append(_lower_bound_of_heads(n_keys, n_heads, dim, bias, head_dim))
     return max(candidates)
 
 
-def _heads_lower(n_keys: int, n_heads: int, dim: int, bias: Bias, head_dim: int | None) -> int:
+def _lower_bound_of_heads(
+    n_keys: int, n_heads: int, dim: int, bias: Bias, head_dim: int | None
+) -> int:
     """Return the factor of one block if only the heads cut and jumps are allowed."""
     keys = visible_keys(n_keys, bias, head_dim)
     coordinates = dim - 1 if bias == "none" else dim
     pieces = [1]
     if coordinates:
-        shares = _shares(n_heads, coordinates)
+        shares = _distribute_evenly(n_heads, coordinates)
         pieces.append(prod(int((1 + share * (keys - 1)) ** number) for share, number in shares))
     if dim >= 2 and keys >= 2:
         pieces.append(keys * n_heads)
@@ -358,7 +362,7 @@ def _largest_value(values: Callable[[int], int], most: int) -> int:
     return values(low) if most else 1
 
 
-def _shares(total: int, n_shares: int) -> tuple[tuple[int, int], tuple[int, int]]:
+def _distribute_evenly(total: int, n_shares: int) -> tuple[tuple[int, int], tuple[int, int]]:
     """Split `total` as evenly as possible: return two pairs of a size and its number of parts."""
     share, extra = divmod(total, n_shares)
     return (share + 1, extra), (share, n_shares - extra)

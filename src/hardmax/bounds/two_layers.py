@@ -116,7 +116,7 @@ def two_relu_layers(input_dim: int, first: int, second: int) -> int:
     second = integer("second", second, at_least=1)
     if first > _WIDEST_FIRST_LAYER:
         return serra(input_dim, [first, second])  # On a line this equals the entry of the table.
-    crossings = _most_crossings(input_dim, first)
+    crossings = _max_crossings(input_dim, first)
     cells = sum(most * comb(second, m) for m, most in enumerate(crossings))
     if is_largest(input_dim, first):
         return cells
@@ -138,7 +138,7 @@ def is_largest(input_dim: int, first: int) -> bool:
     return input_dim == 1 or first <= _SETTLED_WIDTH
 
 
-def _most_crossings(input_dim: int, first: int) -> list[int]:
+def _max_crossings(input_dim: int, first: int) -> list[int]:
     """Bound the number of cells that a set of 0, 1, 2, ... units of the second layer crosses."""
     rank = min(input_dim, first)
     few_inactive = regions_with_few_inactive(first, rank)

@@ -64,7 +64,7 @@ def compile_file(
     import numpy as np
 
     from hardmax._ground.files import check_ending
-    from hardmax.constructions.compilers.maxout_compiler import compile_read
+    from hardmax.constructions.compilers.maxout_compiler import compile_network_file
     from hardmax.constructions.compilers.state_dicts import read_network_file
 
     for option, path in (("--output", output), ("--onnx", onnx)):
@@ -82,7 +82,7 @@ def compile_file(
         raise ArgumentError(
             f"`--box` must be two finite numbers, the smaller first; got {low} {high}."
         )
-    compiled, net = compile_read(file, (low, high), epsilon), file.network
+    compiled, net = compile_network_file(file, (low, high), epsilon), file.network
     with _report_file_errors("--output", output):
         compiled.save(output)
     default = "" if box is not None else "  (default; change it with --box)"

@@ -61,7 +61,7 @@ def scaled_integers(array: FloatArray) -> ScaledIntegers:
     odd, exponent = _odd_parts(floats_any_shape("array", array))
     nonzero = odd != 0
     common = int(exponent[nonzero].min()) if nonzero.any() else 0
-    return ScaledIntegers(_shifted(odd, np.where(nonzero, exponent - common, 0)), common)
+    return ScaledIntegers(_shift_left(odd, np.where(nonzero, exponent - common, 0)), common)
 
 
 def scaled_rows(array: FloatArray) -> tuple[WideArray, IntArray]:
@@ -85,7 +85,7 @@ def scaled_rows(array: FloatArray) -> tuple[WideArray, IntArray]:
         axis=1, initial=np.iinfo(np.int64).max
     )
     common = np.where(nonzero.any(axis=1), lowest, 0)
-    return _shifted(odd, np.where(nonzero, exponent - common[:, np.newaxis], 0)), common
+    return _shift_left(odd, np.where(nonzero, exponent - common[:, np.newaxis], 0)), common
 
 
 def homogeneous_points(points: FloatArray) -> WideArray:
@@ -183,14 +183,15 @@ def nearest_quotients(numerators: WideArray, denominators: WideArray | int) -> F
     return np.asarray(quotients, dtype=np.float64)
 
 
-def nearest_of_scaled(scaled: ScaledIntegers) -> tuple[FloatArray, bool]:
+def round_scaled_integers(scaled: ScaledIntegers) -> tuple[FloatArray, bool]:
     r"""Round every $m \cdot 2^e$ to float64; also return whether no entry was rounded.
 
     Examples:
-        >>> values, exact = nearest_of_scaled(ScaledIntegers(np.array([3, -8], dtype=object), -2))
+        >>> scaled = ScaledIntegers(np.array([3, -8], dtype=object), -2)
+        >>> values, exact = round_scaled_integers(scaled)
         >>> values.tolist(), exact
         ([0.75, -2.0], True)
-        >>> nearest_of_scaled(ScaledIntegers(np.array([2**60 + 1], dtype=object), 0))[1]
+        >>> round_scaled_integers(ScaledIntegers(np.array([2**60 + 1], dtype=object), 0))[1]
         False
     """
     integers, exponent = scaled.integers, scaled.exponent
@@ -303,7 +304,7 @@ def _odd_parts(array: FloatArray) -> tuple[IntArray, IntArray]:
     return odd, np.where(odd != 0, exponents, 0)
 
 
-def _shifted(odd: IntArray, shift: IntArray) -> WideArray:
+def _shift_left(odd: IntArray, shift: IntArray) -> WideArray:
     """Return `odd << shift` as Python integers, computed in int64 if nothing can overflow."""
     # The odd part of a float64 is a float64, so this is exact; it may be infinite.
     with np.errstate(over="ignore"):

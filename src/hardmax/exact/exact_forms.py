@@ -16,7 +16,7 @@ from hardmax.exact.dyadic import (
     ScaledIntegers,
     integer_matrix,
     matrix_integers,
-    nearest_of_scaled,
+    round_scaled_integers,
 )
 from hardmax.exact.forms import AffineForms
 from hardmax.typing import IntArray, WideArray
@@ -86,5 +86,5 @@ class ExactForms:
         Raises:
             NonFiniteError: If a coefficient is outside the range of float64.
         """
-        table = nearest_of_scaled(ScaledIntegers(self.integers, self.exponent))[0]
+        table = round_scaled_integers(ScaledIntegers(self.integers, self.exponent))[0]
         return AffineForms(table[:, :-1], table[:, -1])

@@ -65,7 +65,7 @@ class LimbFormat(NamedTuple):
         """
         return cls(n_limbs, (53 - (n_limbs**2 * width).bit_length()) // 2)
 
-    def lowest(self, exponent: int) -> int:
+    def clamp_exponent(self, exponent: int) -> int:
         """Return an exponent of at least `exponent` for which the grids of products are normal."""
         return max(exponent, self.bits * (self.n_limbs + 1) - _LARGEST_EXPONENT)
 
@@ -117,8 +117,8 @@ def split_into_limbs(form: LimbFormat, terms: list[Term], radii: FloatArray) -> 
     total = math.fsum(sizes) * RAISE
     shape = form.n_limbs, *radii.shape
     if not total < 2.0**_LARGEST_EXPONENT:
-        return Limbs(np.zeros(shape), form.lowest(0), np.full(radii.shape, np.inf))
-    exponent = form.lowest(_exponent(total))
+        return Limbs(np.zeros(shape), form.clamp_exponent(0), np.full(radii.shape, np.inf))
+    exponent = form.clamp_exponent(_exponent(total))
     parts = np.zeros(shape)
     rounded = np.empty(radii.shape)
     for k in range(form.n_limbs):
@@ -201,10 +201,10 @@ class LimbMap:
         n_limbs, bits = self.form
         weight_exponent, bias_exponent = self._exponents
         # The exponent must be large enough for the bias to fit on the grids of the products.
-        exponent = self.form.lowest(max(weight_exponent, bias_exponent - stream.exponent))
+        exponent = self.form.clamp_exponent(max(weight_exponent, bias_exponent - stream.exponent))
         if exponent > _LARGEST_EXPONENT:
             shape = *stream.parts.shape[:2], len(self.bias)
-            return Limbs(np.zeros(shape), self.form.lowest(0), np.full(shape[1:], np.inf))
+            return Limbs(np.zeros(shape), self.form.clamp_exponent(0), np.full(shape[1:], np.inf))
         weights = self._weights(exponent)
         n_points, n_out = stream.parts.shape[1], len(self.bias)
         first_grid = stream.exponent + exponent - 2 * bits
@@ -215,7 +215,7 @@ class LimbMap:
             n = min(weights.n_limbs, n_limbs - i)
             product = part @ weights.side_by_side[:, : n * n_out]
             products[:, i : i + n] += product.reshape(n_points, n, n_out)
-        is_cut = _reaches(stream.parts, n_limbs - weights.n_limbs + 1)
+        is_cut = _has_limbs_from(stream.parts, n_limbs - weights.n_limbs + 1)
         if not weights.is_whole or rest.any():
             is_cut[:] = True
         left_out = 4.0 * max(len(self.weight), 1) * n_limbs**2
@@ -249,7 +249,7 @@ def _exponent(size: float) -> int:
     return math.frexp(size)[1]
 
 
-def _reaches(parts: FloatArray, first: int) -> BoolArray:
+def _has_limbs_from(parts: FloatArray, first: int) -> BoolArray:
     """Return which points have a nonzero limb with index `first` or larger."""
     if first >= len(parts):
         return np.zeros(parts.shape[1], dtype=np.bool_)

@@ -49,11 +49,11 @@ def enclose_norms(rows: FloatArray) -> tuple[FloatArray, FloatArray]:
         lows, highs = roots * (1.0 - delta), roots * (1.0 + delta)
         rest = np.flatnonzero(~((squares >= _LEAST_PLAIN) & (squares <= _LARGEST_PLAIN)))
         if len(rest):
-            lows[rest], highs[rest] = _enclose_scaled(rows[rest], delta)
+            lows[rest], highs[rest] = _enclose_extreme_rows(rows[rest], delta)
     return lows, highs
 
 
-def _enclose_scaled(rows: FloatArray, delta: float) -> tuple[FloatArray, FloatArray]:
+def _enclose_extreme_rows(rows: FloatArray, delta: float) -> tuple[FloatArray, FloatArray]:
     largest = np.abs(rows).max(axis=1, initial=0.0)
     is_finite = np.isfinite(largest)
     exponents = np.where(is_finite, np.frexp(largest)[1], 0)

@@ -104,7 +104,7 @@ def winners(
     points = Sizes(dim=forms.dim).floats("points", points, ("n_points", "dim"), nonempty=())
     first_stage = starting_stage(start)
     tally = Decisions() if tally is None else tally
-    first, multiplicity = _distinct(forms)
+    first, multiplicity = _distinct_forms(forms)
     slopes, offsets = forms.slopes[first], forms.offsets[first]
     points = prepare_array(points)
     form = np.zeros(len(points), dtype=np.int64)
@@ -133,7 +133,7 @@ def winners(
     return Winners(first[form], n_tied)
 
 
-def _distinct(forms: AffineForms) -> tuple[IntArray, IntArray]:
+def _distinct_forms(forms: AffineForms) -> tuple[IntArray, IntArray]:
     """Return the first index of each distinct form, in order, and the number of equal forms."""
     # Adding 0 turns -0.0 into 0.0, so that equal numbers have equal bytes.
     table = np.column_stack([forms.slopes, forms.offsets]) + 0.0

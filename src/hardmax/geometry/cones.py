@@ -179,24 +179,24 @@ def decide_open_cone(rows: WideArray) -> ConeDecision:
     rows = _read_integers("rows", rows)
     n_rows, dim = rows.shape
     if n_rows == 0:
-        return _open_decision([0] * dim)
+        return _make_open_decision([0] * dim)
     zero = np.flatnonzero(~(rows != 0).any(axis=1))
     if zero.size:
-        return _empty_decision([int(zero[0])], [1])
+        return _make_empty_decision([int(zero[0])], [1])
     floats, exponents = _round_to_unit_rows(rows)
     status, support, point = _propose_decision(floats)
     if status is True:
         direction = _round_to_integers(rows, point, exponents)
         if direction is not None:
-            return _open_decision(direction)
+            return _make_open_decision(direction)
     elif status is False:
         multipliers = positive_dependence(rows[support])
         if multipliers is not None:
-            return _empty_decision(support, multipliers)
+            return _make_empty_decision(support, multipliers)
     exact = exact_nearest_point(rows, support)
     if exact.direction is None:
-        return _empty_decision(exact.support, exact.multipliers)
-    return _open_decision(exact.direction)
+        return _make_empty_decision(exact.support, exact.multipliers)
+    return _make_open_decision(exact.direction)
 
 
 def verify_cone_decision(rows: WideArray, decision: ConeDecision) -> bool:
@@ -278,13 +278,13 @@ def _read_integers(name: str, rows: Any) -> WideArray:
     return wide
 
 
-def _open_decision(direction: list[int]) -> ConeDecision:
+def _make_open_decision(direction: list[int]) -> ConeDecision:
     vector = np.empty(len(direction), dtype=object)
     vector[:] = direction
     return ConeDecision(True, vector, None, None)
 
 
-def _empty_decision(support: list[int], multipliers: list[int]) -> ConeDecision:
+def _make_empty_decision(support: list[int], multipliers: list[int]) -> ConeDecision:
     order = sorted(range(len(support)), key=support.__getitem__)
     indices = np.array([support[i] for i in order], np.int64)
     return ConeDecision(False, None, indices, tuple(multipliers[i] for i in order))

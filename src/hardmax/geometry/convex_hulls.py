@@ -26,10 +26,11 @@ DIMENSIONS = range(3, 6)
 INFINITY = -1
 _CHUNK = 2_000
 """Number of points inserted per call of the core. Interrupts are handled between calls."""
-_FIRST_ROOM = 8
-"""How many facets there is room for at first, for each point."""
+_INITIAL_FACETS = 8
+"""Initial capacity in facets, for each point."""
 _MOST_FACETS, _MOST_PER_POINT = 2**20, 64
-"""Beyond both a hull is given up. Random sites in four dimensions have 27 facets for each one."""
+"""A hull with more facets than both limits is given up. Random sites in four dimensions have 27
+facets per site."""
 _NEEDS_ROOM = 2
 _SPARE_BITS = 3
 _LIMB = 64
@@ -72,8 +73,8 @@ class LiftedRows:
     Attributes:
         rows: Shape `(n_rows, dim)`.
         columns: The $a_j$ in limbs, shape `(n_rows, dim - 1, n_limbs)`.
-        last: The $c_j$ in limbs, in a unit of their own, shape `(n_rows, n_limbs)`.
-        exponent: That unit is two to this power times the other.
+        last: The $c_j$ in limbs, on a separate scale, shape `(n_rows, n_limbs)`.
+        exponent: The scale of `last` is two to this power times the scale of `columns`.
     """
 
     rows: WideArray
@@ -83,7 +84,7 @@ class LiftedRows:
 
     @property
     def for_core(self) -> CorePoints:
-        """The same behind addresses, which are good as long as this object lives."""
+        """The addresses of the arrays, which are valid as long as this object lives."""
         n_limbs, n_last = self.columns.shape[-1], self.last.shape[-1]
         places = address(self.columns), address(self.last), None
         return CorePoints(*self.rows.shape, n_limbs, n_last, *places)
@@ -97,7 +98,7 @@ def lifted_rows(rows: WideArray) -> LiftedRows:
 
 
 def float_points(points: FloatArray) -> CorePoints:
-    """Return points for the core, which have to stay: contiguous, shape `(n_points, dim)`."""
+    """Describe points for the core; the contiguous array `(n_points, dim)` must be kept alive."""
     return CorePoints(*points.shape, 0, 0, None, None, address(points))
 
 
@@ -124,8 +125,8 @@ def convex_hull(points: FloatArray) -> HullFacets | None:
         (6, 12, [1, 2, 3, 4, 5, 6, 7, 8])
     """
     floats = prepare_array(points)
-    exact = partial(_integers_of, floats)
-    return _facets_of(run_hull(float_points(floats), exact, is_upper=False), floats.shape[1])
+    exact = partial(_to_integers, floats)
+    return _list_facets(run_hull(float_points(floats), exact, is_upper=False), floats.shape[1])
 
 
 def hull_facets(given: CorePoints, spanning: WideArray, *, is_upper: bool) -> HullFacets | None:
@@ -135,13 +136,13 @@ def hull_facets(given: CorePoints, spanning: WideArray, *, is_upper: bool) -> Hu
     hyperplane are one facet.
 
     Args:
-        given: The points, which have to stay.
-        spanning: What has to span space, as integers: the points, of an upper hull without their
-            last column.
-        is_upper: Whether it is an upper hull.
+        given: The points, whose arrays must be kept alive.
+        spanning: The integer rows that must span the space: the points, or for an upper hull the
+            points without their last column.
+        is_upper: Whether to compute the upper hull.
 
     Returns:
-        `None` if they all lie in a hyperplane, or if there are too many facets.
+        The facets, or `None` if all rows lie in a hyperplane or there are too many facets.
 
     Examples:
         >>> rows = np.array([[0, 0, 0], [1, 0, 0], [0, 1, 0], [1, 1, 5]], dtype=object)
@@ -150,19 +151,20 @@ def hull_facets(given: CorePoints, spanning: WideArray, *, is_upper: bool) -> Hu
         >>> np.sort(hull.corners[(hull.corners != INFINITY).all(axis=1)]).tolist()
         [[0, 1, 3], [0, 2, 3]]
     """
-    return _facets_of(run_hull(given, lambda: spanning, is_upper=is_upper), given.dim)
+    return _list_facets(run_hull(given, lambda: spanning, is_upper=is_upper), given.dim)
 
 
 def meeting_points(lifted: LiftedRows, corners: IntArray) -> FloatArray:
-    r"""Return where the forms $\langle a_j, x\rangle + c_j$ of each row of `corners` are equal.
+    r"""Find the points where the forms $\langle a_j, x\rangle + c_j$ of each row of corners tie.
 
     Args:
-        lifted: The $(a_j, c_j)$, in `dim` columns.
-        corners: Shape `(n_points, dim)`; the $a_j$ of a row are affinely independent.
+        lifted: The vectors $(a_j, c_j)$, with `dim` columns.
+        corners: Indices of forms, shape `(n_points, dim)`. The $a_j$ of each row are affinely
+            independent.
 
     Returns:
-        Shape `(n_points, dim - 1)`, to the nearest float64; NaN where rounding needs more than
-        about 100 bits.
+        The points, rounded to the nearest float64, shape `(n_points, dim - 1)`; NaN where rounding
+        needs more than about 100 bits.
     """
     given = lifted.for_core
     library = core()
@@ -190,7 +192,7 @@ def extreme_corners(hull: HullFacets) -> IntArray:
         >>> extreme_corners(hull).tolist()
         [1, 2, 3, 4, 5]
     """
-    is_whole = _are_whole(hull)
+    is_whole = _are_whole_facets(hull)
     is_corner = np.zeros(int(hull.corners.max()) + 2, dtype=np.bool_)
     is_corner[hull.corners] = True
     is_corner[INFINITY] = False
@@ -201,7 +203,7 @@ def extreme_corners(hull: HullFacets) -> IntArray:
     is_proper[hull.corners[is_whole]] = True
     members, through = _cut_faces(hull, is_whole)
     for v in np.flatnonzero(is_corner & ~is_proper).tolist():
-        is_corner[v] = _meet_in(members, through[v], 1)
+        is_corner[v] = _have_n_common(members, through[v], 1)
     return np.flatnonzero(is_corner)
 
 
@@ -222,7 +224,7 @@ def hull_edges(hull: HullFacets) -> IntArray:
         >>> len(hull_edges(convex_hull(cube)))
         12
     """
-    is_whole = _are_whole(hull)
+    is_whole = _are_whole_facets(hull)
     n_points = int(hull.corners.max()) + 1
     keys = _pairs_of_corners(hull.corners, n_points)
     pairs = np.stack(np.divmod(keys, n_points), axis=1)
@@ -236,7 +238,7 @@ def hull_edges(hull: HullFacets) -> IntArray:
     for k in np.flatnonzero(~is_edge).tolist():
         i, j = pairs[k].tolist()
         shared = through.get(i, nothing) & through.get(j, nothing)
-        is_edge[k] = len(shared) >= least and _meet_in(members, shared, 2)
+        is_edge[k] = len(shared) >= least and _have_n_common(members, shared, 2)
     return pairs[is_edge]
 
 
@@ -260,7 +262,7 @@ def _pairs_of_corners(simplices: IntArray, n_points: int) -> IntArray:
     return distinct(np.concatenate(keys))
 
 
-def _are_whole(hull: HullFacets) -> BoolArray:
+def _are_whole_facets(hull: HullFacets) -> BoolArray:
     """Tell which simplices are whole facets rather than parts of one."""
     return np.asarray(np.bincount(hull.faces)[hull.faces] == 1)
 
@@ -281,7 +283,7 @@ def _cut_faces(
     return members, through
 
 
-def _meet_in(members: dict[int, set[int]], faces: set[int], n: int) -> bool:
+def _have_n_common(members: dict[int, set[int]], faces: set[int], n: int) -> bool:
     """Tell whether facets have exactly `n` common corners, given that they have at least `n`."""
     common: set[int] | None = None
     for face in sorted(faces, key=lambda face: len(members[face])):
@@ -315,11 +317,11 @@ def limbs(integers: WideArray) -> tuple[IntArray, int]:
 
 
 class CoreHull(NamedTuple):
-    """A hull of the core that is done.
+    """A finished hull in the core.
 
     Attributes:
-        address: Where it is.
-        memory: Its memory, and that of its facets.
+        address: The address of the hull.
+        memory: The memory of the hull and of its facets.
     """
 
     address: int
@@ -329,35 +331,35 @@ class CoreHull(NamedTuple):
 def run_hull(
     given: CorePoints, exact: Callable[[], WideArray], *, is_upper: bool
 ) -> CoreHull | None:
-    """Insert all points; `None` if they do not span space, or if there are too many facets.
+    """Insert all points; return `None` if they do not span the space or have too many facets.
 
     Args:
-        given: The points, which have to stay.
-        exact: Returns what has to span space, as integers: asked if floats see no simplex.
-        is_upper: Whether it is an upper hull.
+        given: The points, whose arrays must be kept alive.
+        exact: Returns the integer rows that must span the space; called if floats find no simplex.
+        is_upper: Whether to compute the upper hull.
     """
     library, dim = core(), given.dim
     memory = MemoryBlock(library.hm_hull_size(byref(given)), is_cleared=False)
-    room = _FIRST_ROOM * given.n + dim + 1
-    facets = MemoryBlock(library.hm_hull_facets_size(dim, room), is_cleared=False)
+    capacity = _INITIAL_FACETS * given.n + dim + 1
+    facets = MemoryBlock(library.hm_hull_facets_size(dim, capacity), is_cleared=False)
     begin = memory.address, byref(given), is_upper
-    if not library.hm_hull_begin(*begin, None, facets.address, room):
-        start = _independent(exact())
+    if not library.hm_hull_begin(*begin, None, facets.address, capacity):
+        start = _select_independent(exact())
         if start is None:
             return None
-        library.hm_hull_begin(*begin, address(start), facets.address, room)
+        library.hm_hull_begin(*begin, address(start), facets.address, capacity)
     while status := library.hm_hull_run(memory.address, dim, _CHUNK):
         if status == _NEEDS_ROOM:
-            if room > max(_MOST_FACETS, _MOST_PER_POINT * given.n):
+            if capacity > max(_MOST_FACETS, _MOST_PER_POINT * given.n):
                 return None
-            room *= 2
-            larger = MemoryBlock(library.hm_hull_facets_size(dim, room), is_cleared=False)
-            library.hm_hull_move(memory.address, dim, larger.address, room)
+            capacity *= 2
+            larger = MemoryBlock(library.hm_hull_facets_size(dim, capacity), is_cleared=False)
+            library.hm_hull_move(memory.address, dim, larger.address, capacity)
             facets = larger
     return CoreHull(memory.address, (memory, facets))
 
 
-def _facets_of(hull: CoreHull | None, dim: int) -> HullFacets | None:
+def _list_facets(hull: CoreHull | None, dim: int) -> HullFacets | None:
     if hull is None:
         return None
     library = core()
@@ -367,11 +369,11 @@ def _facets_of(hull: CoreHull | None, dim: int) -> HullFacets | None:
     return HullFacets(corners.astype(np.int64), faces.astype(np.int64), n_faces)
 
 
-def _integers_of(points: FloatArray) -> WideArray:
+def _to_integers(points: FloatArray) -> WideArray:
     return scaled_integers(points).integers
 
 
-def _independent(points: WideArray) -> IntArray | None:
+def _select_independent(points: WideArray) -> IntArray | None:
     """Return affinely independent points that span a full-dimensional simplex, if there are any."""
     dim = points.shape[1]
     differences = [tuple(row) for row in (points[1:] - points[0]).tolist()]

@@ -232,7 +232,7 @@ def box_of_rows(rows: WideArray) -> Box | None:
             shape `(n_rows, dim + 1)`.
 
     Returns:
-        The box, or None if the rows are not those of a box whose corners are float64 numbers.
+        The box, or None if the rows do not describe a box whose corners are float64 numbers.
     """
     dim = rows.shape[1] - 1
     if len(rows) != 2 * dim:

@@ -283,7 +283,7 @@ class Segment(CheckedDomain):
 
 
 @dataclass(frozen=True, eq=False)
-class _Directed(CheckedDomain):
+class _DirectedDomain(CheckedDomain):
     """The base class of `Line` and `Ray`: an origin, a direction and their chart."""
 
     origin: FloatArray
@@ -313,7 +313,7 @@ class _Directed(CheckedDomain):
 
 
 @dataclass(frozen=True, eq=False)
-class Line(_Directed):
+class Line(_DirectedDomain):
     r"""The line $\{o + t v : t \in \mathbb{R}\}$.
 
     Attributes:
@@ -338,7 +338,7 @@ class Line(_Directed):
 
 
 @dataclass(frozen=True, eq=False)
-class Ray(_Directed):
+class Ray(_DirectedDomain):
     r"""The ray $\{o + t v : t \ge 0\}$.
 
     Attributes:
@@ -362,13 +362,13 @@ class Ray(_Directed):
         return np.array([[-1, 0]], dtype=object)
 
 
-def _map_coordinates(domain: Slice | _Directed, coordinates: FloatArray) -> FloatArray:
+def _map_coordinates(domain: Slice | _DirectedDomain, coordinates: FloatArray) -> FloatArray:
     t = Sizes(dim=domain.dim).floats("coordinates", coordinates, ("n_points", "dim"), nonempty=())
     weight, bias = domain.chart
     return np.asarray(t @ weight + bias)
 
 
-def _read_direction(domain: _Directed) -> None:
+def _read_direction(domain: _DirectedDomain) -> None:
     sizes = Sizes()
     origin = sizes.floats("origin", domain.origin, ("ambient_dim",))
     direction = sizes.floats("direction", domain.direction, ("ambient_dim",))

@@ -34,7 +34,7 @@ from hardmax.exact.integer_vectors import (
 from hardmax.exact.rounding import TINY, UNIT_ROUNDOFF
 from hardmax.typing import BoolArray, FloatArray, IntArray, WideArray
 
-"""More than every subnormal rounding of one dot product together."""
+"""Exceeds the total underflow error of one dot product."""
 _PRIME = 2**61 - 1
 
 
@@ -158,11 +158,11 @@ def sparse_cone_generators(
     # is pointed.
     sliced = {i: tuple(vectors[i][p] for p in pivots) for i in chosen}
     start = [chosen[b] for b in basis]
-    cone = _simplicial_cone(sliced, start)
+    cone = _build_simplicial_cone(sliced, start)
     started = set(start)
     pending = [i for i in chosen if i not in started]
     if mostly_redundant:
-        cone.insert_as_needed(pending)
+        cone.insert_pending(pending)
     else:
         for i in track(pending, shown) if shown else pending:
             cone.insert(i)
@@ -209,7 +209,7 @@ def cut_cone(
     return cone.collect()
 
 
-def _simplicial_cone(rows: dict[int, Vector], start: list[int]) -> "_GrowingCone":
+def _build_simplicial_cone(rows: dict[int, Vector], start: list[int]) -> "_GrowingCone":
     """Build the cone of `rank` independent rows."""
     rank = len(start)
     inverse, denominator = fmpz_mat([list(rows[i]) for i in start]).inv().numer_denom()
@@ -273,7 +273,7 @@ class _GrowingCone:
         self._add(born)
 
     @np.errstate(under="ignore")
-    def insert_as_needed(self, pending: list[int]) -> None:
+    def insert_pending(self, pending: list[int]) -> None:
         """Intersect with all pending rows, skipping rows that are positive on every ray.
 
         Each round inserts, for every ray, the row that it violates most. If no ray violates a row

@@ -161,7 +161,7 @@ def certify_extreme_points(points: ArrayLike) -> ExtremePointCertificates:
         order = np.argsort(distinct[support])
         supports.append(distinct[support][order])
         weights.append(tuple(multipliers[k] for k in order.tolist()))
-    directions = _original_directions(coordinates, proofs)
+    directions = _to_original_directions(coordinates, proofs)
     for array_ in (is_extreme, first, directions, *supports):
         array_.setflags(write=False)
     return ExtremePointCertificates(is_extreme, first, directions, tuple(supports), tuple(weights))
@@ -195,7 +195,7 @@ def verify_extreme_points(points: ArrayLike, certificates: ExtremePointCertifica
         return False
     if not len(between) == len(proofs.supports) == len(proofs.weights):
         return False
-    table = _integer_table(array)
+    table = _to_integer_table(array)
     keys = fmpz_mat(n_points, dim, [x for row in table for x in row])
     return _directions_select(keys, first, extreme, proofs.directions) and all(
         _lies_between(table, first, i, support.tolist(), weights)
@@ -239,7 +239,7 @@ def _decide(
         return coordinates, search_vertices(coordinates, solve=solve, progress=progress)
 
 
-def _original_directions(coordinates: AffineCoordinates, proofs: VertexProofs) -> WideArray:
+def _to_original_directions(coordinates: AffineCoordinates, proofs: VertexProofs) -> WideArray:
     """Return the directions of all vertices as integers in the original coordinates."""
     rounded = sorted(proofs.directions)
     stacked = np.empty((len(rounded), coordinates.rank))
@@ -254,7 +254,7 @@ def _original_directions(coordinates: AffineCoordinates, proofs: VertexProofs) -
     return result
 
 
-def _integer_table(array: FloatArray) -> list[list[int]]:
+def _to_integer_table(array: FloatArray) -> list[list[int]]:
     """Write the points over one common denominator."""
     ratios = [[x.as_integer_ratio() for x in row] for row in array.tolist()]
     common = lcm(*(q for row in ratios for _, q in row))

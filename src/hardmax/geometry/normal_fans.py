@@ -152,7 +152,7 @@ def normal_fan(point_sets: Iterable[ArrayLike]) -> NormalFan:
         everything = (1 << len(cones[-1])) - 1
         bits = tuple(sum(1 << k for k in members) for _, members in facets)
         lattices.append(FaceLattice(bits, everything, everything))
-    lineality = _constant_directions(vertices)
+    lineality = _find_constant_directions(vertices)
     rays = [
         _project_out(
             primitive(graphs.coordinates.original_integers(np.array(ray, object))), lineality
@@ -185,7 +185,7 @@ def refine_fans(fans: Iterable[NormalFan]) -> NormalFan:
     return normal_fan([points for fan in listed for points in fan.vertices.point_sets])
 
 
-def _constant_directions(vertices: MinkowskiVertices) -> tuple[Vector, ...]:
+def _find_constant_directions(vertices: MinkowskiVertices) -> tuple[Vector, ...]:
     """Return a basis of the directions that are constant on the sum."""
     differences = [
         row

@@ -190,7 +190,7 @@ class Polytope(FullDimensional):
     @cached_property
     def rays(self) -> FloatArray:
         """The extreme rays, scaled to largest entry 1 or -1 and rounded: shape `(n_rays, dim)`."""
-        return _unit_directions(self.generators.rays, self.ambient_dim)
+        return _scale_to_unit_entries(self.generators.rays, self.ambient_dim)
 
     @cached_property
     def exact_rays(self) -> WideArray:
@@ -200,7 +200,7 @@ class Polytope(FullDimensional):
     @cached_property
     def lineality(self) -> FloatArray:
         """A basis of the lineality space, rounded: shape `(n_lines, dim)`."""
-        return _unit_directions(self.generators.lineality, self.ambient_dim)
+        return _scale_to_unit_entries(self.generators.lineality, self.ambient_dim)
 
     @cached_property
     def exact_lineality(self) -> WideArray:
@@ -388,6 +388,6 @@ def domain_rows(domain: Domain | str, dim: int) -> list[Vector]:
     return [primitive(row) for row in found.exact_rows.tolist()]
 
 
-def _unit_directions(vectors: Sequence[Vector], dim: int) -> FloatArray:
+def _scale_to_unit_entries(vectors: Sequence[Vector], dim: int) -> FloatArray:
     rounded = [[x / max(map(abs, v)) for x in v] for v in vectors]
     return np.array(rounded, dtype=np.float64).reshape(len(vectors), dim)

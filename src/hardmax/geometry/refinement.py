@@ -125,12 +125,12 @@ def common_refinement(
         >>> common_refinement([left, right], ([[1.0], [-1.0]], [0.0, 5.0])).choices.tolist()
         [[0, 0], [1, 0]]
     """
-    forms = _read(groups)
+    forms = _read_groups(groups)
     dim = forms[0].dim
     lifted = [np.column_stack([group.slopes, group.offsets]) for group in forms]
-    base = np.concatenate([np.eye(1, dim + 1, dim), _open_rows(inequalities, dim)])
+    base = np.concatenate([np.eye(1, dim + 1, dim), _to_open_rows(inequalities, dim)])
     winners = joint_winners(lifted, base, "common refinement", start)
-    witnesses, exact = _witnesses(winners, dim)
+    witnesses, exact = _compute_witnesses(winners, dim)
     choices = winners.choices.copy()
     choices.setflags(write=False)
     return CommonRefinement(
@@ -160,7 +160,7 @@ def refinement_neighbours(refinement: CommonRefinement) -> IntArray:
     return neighbouring_tuples(refinement._winners)
 
 
-def _read(groups: Any) -> list[AffineForms]:
+def _read_groups(groups: Any) -> list[AffineForms]:
     """Read and check the groups; an error names the wrong one."""
     try:
         listed = list(groups)
@@ -181,7 +181,7 @@ def _read(groups: Any) -> list[AffineForms]:
     return listed
 
 
-def _open_rows(inequalities: tuple[ArrayLike, ArrayLike] | None, dim: int) -> FloatArray:
+def _to_open_rows(inequalities: tuple[ArrayLike, ArrayLike] | None, dim: int) -> FloatArray:
     """Write `A x < b` as rows `(-A, b)` whose products with `(x, 1)` are positive."""
     if inequalities is None:
         return np.zeros((0, dim + 1))
@@ -195,7 +195,7 @@ def _open_rows(inequalities: tuple[ArrayLike, ArrayLike] | None, dim: int) -> Fl
     return np.column_stack([-slopes, offsets])
 
 
-def _witnesses(winners: JointWinners, dim: int) -> tuple[FloatArray, dict[int, WideArray]]:
+def _compute_witnesses(winners: JointWinners, dim: int) -> tuple[FloatArray, dict[int, WideArray]]:
     """Divide by the last coordinate; keep fractions if the rounded point leaves the cell."""
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
         points = winners.directions[:, :dim] / winners.directions[:, dim:]

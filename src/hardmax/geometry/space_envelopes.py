@@ -134,13 +134,13 @@ class SpaceEnvelope:
         return {}
 
     @cached_property
-    def around(self) -> Surroundings:
+    def surroundings(self) -> Surroundings:
         """The neighbours, vertices and rays of each cell."""
         both = np.concatenate([self.pairs, self.pairs[:, ::-1]])
         return Surroundings(
             _group_values(both[:, 0], both[:, 1], self.sites),
-            _group_values(self.points.forms, _tie_indices(self.points), self.sites),
-            _group_values(self.directions.forms, _tie_indices(self.directions), self.sites),
+            _group_values(self.points.forms, _list_tie_indices(self.points), self.sites),
+            _group_values(self.directions.forms, _list_tie_indices(self.directions), self.sites),
         )
 
 
@@ -173,7 +173,7 @@ def space_envelope(rows: WideArray, floats: FloatArray | None = None) -> SpaceEn
     # If all offsets are equal, the upper hull is a single facet: the convex hull of the slopes.
     n_columns = rows.shape[1] - is_fan
     points = None if floats is None else np.ascontiguousarray(floats[:, :n_columns])
-    found = _proper_hull(rows[:, :n_columns], points, is_upper=not is_fan)
+    found = _compute_hull(rows[:, :n_columns], points, is_upper=not is_fan)
     if found is None:
         return None
     sites, hull = found
@@ -181,7 +181,12 @@ def space_envelope(rows: WideArray, floats: FloatArray | None = None) -> SpaceEn
     if is_fan:
         whole = np.ones(len(hull.faces), dtype=np.bool_)
         return SpaceEnvelope(
-            rows, sites, lifted, hull_edges(hull), _apex(sites, hull), _collect_ties(hull, whole)
+            rows,
+            sites,
+            lifted,
+            hull_edges(hull),
+            _find_apex(sites, hull),
+            _collect_ties(hull, whole),
         )
     is_vertical = (hull.corners == INFINITY).any(axis=1)
     return SpaceEnvelope(
@@ -194,7 +199,7 @@ def space_envelope(rows: WideArray, floats: FloatArray | None = None) -> SpaceEn
     )
 
 
-def _proper_hull(
+def _compute_hull(
     rows: WideArray, floats: FloatArray | None, *, is_upper: bool
 ) -> tuple[IntArray, HullFacets] | None:
     """Return the vertices of a hull, and its facets cut into simplices with only these corners."""
@@ -217,7 +222,7 @@ def _proper_hull(
     return sites, HullFacets(corners, again.faces, again.n_faces)
 
 
-def _apex(sites: IntArray, hull: HullFacets) -> Ties:
+def _find_apex(sites: IntArray, hull: HullFacets) -> Ties:
     """Return the apex of a fan as a tie, determined by a facet of the hull and a site off it."""
     facet = hull.corners[hull.faces == hull.faces[0]]
     beside = np.setdiff1d(sites, facet)[:1]
@@ -234,7 +239,7 @@ def _collect_ties(hull: HullFacets, chosen: BoolArray) -> Ties:
     is_first = np.ones(n, dtype=np.bool_)
     is_first[1:] = np.diff(faces[order]) != 0
     if is_first.all():
-        simplices = corners[_lexicographic_order(corners)]
+        simplices = corners[_order_lexicographically(corners)]
         return Ties(np.arange(n + 1) * length, simplices.ravel(), simplices)
     numbers = np.empty(n, dtype=np.int64)
     numbers[order] = np.cumsum(is_first) - 1
@@ -249,7 +254,7 @@ def _collect_ties(hull: HullFacets, chosen: BoolArray) -> Ties:
     return Ties(starts, members, corners[order[is_first]][ranked])
 
 
-def _lexicographic_order(rows: IntArray) -> IntArray:
+def _order_lexicographically(rows: IntArray) -> IntArray:
     """Return the order that sorts rows of nonnegative integers lexicographically."""
     if not rows.size:
         return np.arange(len(rows))
@@ -259,7 +264,7 @@ def _lexicographic_order(rows: IntArray) -> IntArray:
     return np.argsort(rows @ n ** np.arange(length)[::-1], kind="stable")
 
 
-def _tie_indices(ties: Ties) -> IntArray:
+def _list_tie_indices(ties: Ties) -> IntArray:
     """Return, for each entry of `forms`, the index of its tie."""
     return np.repeat(np.arange(len(ties.starts) - 1), np.diff(ties.starts))
 

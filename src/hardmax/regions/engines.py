@@ -212,9 +212,9 @@ def _enumerate(
     if store is not None or executor is not None:
         return _stored(network, where, engine, limits, store, executor)
     if engine == "split_tree" and where.dim > MOST_SPATIAL:
-        from hardmax.regions._tree.least_work import refuse_hopeless
+        from hardmax.regions._tree.least_work import refuse_hopeless_search
 
-        refuse_hopeless(given, network, where, max_cells, max_seconds)
+        refuse_hopeless_search(given, network, where, max_cells, max_seconds)
     return _searched(network, where, engine, limits)
 
 

@@ -21,7 +21,7 @@ import numpy as np
 from hardmax._ground.arguments import number
 from hardmax._ground.display import html_card
 from hardmax.errors import ArgumentError, DtypeError, ShapeMismatchError
-from hardmax.exact.dyadic import ScaledIntegers, nearest_float, nearest_of_scaled, round_below
+from hardmax.exact.dyadic import ScaledIntegers, nearest_float, round_below, round_scaled_integers
 from hardmax.exact.integer_vectors import rounded_directions
 from hardmax.exact.norms import enclose_norms
 from hardmax.exact.rounding import nearest_error
@@ -548,7 +548,7 @@ def _map_of(
     is_known = np.isfinite(weight).all(axis=0) & np.isfinite(bias) & np.isfinite(off)
     for k in np.flatnonzero(~is_known).tolist():
         form = exact.form_of(outputs[k : k + 1], np.ones(1), np.zeros(0))
-        rounded, _ = nearest_of_scaled(form)
+        rounded, _ = round_scaled_integers(form)
         weight[:, k], bias[k] = rounded[:-1], rounded[-1]
         with np.errstate(over="ignore", invalid="ignore", under="ignore"):
             off[k] = enclose_norms(nearest_error(rounded[np.newaxis, :-1]))[1][0]

@@ -29,9 +29,9 @@ from hardmax.regions._stores.manifests import (
     MANIFEST,
     MODEL,
     Manifest,
+    explain_write_errors,
     read_manifest,
     read_shard,
-    writing,
 )
 from hardmax.regions.arrow_tables import is_ascending, load_partition, parse_stored_domain
 from hardmax.regions.cell_arrays import CellArrays, CellFacets, LazyCellArrays, WallNames
@@ -80,7 +80,7 @@ class StoredPartition(Partition):
     @property
     def explored(self) -> float:
         """The approximate fraction of the domain's volume that was searched; NaN if unknown."""
-        return self._manifest.explored
+        return self._manifest.explored_share
 
     def shards(self) -> Iterator[Partition]:
         """Read the shards one after the other, in the order of their cells.
@@ -159,7 +159,7 @@ class StoredPartition(Partition):
         n = n_workers(workers, executor)
         who = executor or ("processes" if n > 1 else None)
         target = Path(folder).absolute()
-        with writing(target, "folder"):
+        with explain_write_errors(target, "folder"):
             target.mkdir(parents=True, exist_ok=True)
         files = [target / f"{shard.digest[:16]}.json" for shard in self._manifest.shards]
         missing = [i for i, file in enumerate(files) if not file.exists()]
@@ -173,7 +173,7 @@ class StoredPartition(Partition):
         answers, failed = map_any_order(partial(_certify, *place), wanted, n, who), []
         for (i, _, _), answer in track(answers, "certificate parts", len(missing)):
             if isinstance(answer, OSError):
-                with writing(target, "folder"):
+                with explain_write_errors(target, "folder"):
                     raise answer
             if isinstance(answer, Exception):
                 shard = self._manifest.shards[i].file

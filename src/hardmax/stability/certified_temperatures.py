@@ -121,8 +121,8 @@ def temperature_for(model: ModelLike, domain: DomainLike, error: float) -> Certi
     with ctx.workprec(PRECISION):
         bounds = _Bounds(network, partition)
         if bounds.within(2.0**_COLDEST, allowed) is None:
-            _explain(partition, allowed, bounds.latest)
-        temperature, bound = _hottest(bounds.within, allowed)
+            _raise_reason(partition, allowed, bounds.latest)
+        temperature, bound = _bisect_temperature(bounds.within, allowed)
     return CertifiedTemperature(temperature, bound, allowed, partition.n_found)
 
 
@@ -131,7 +131,7 @@ class _Bounds:
 
     def __init__(self, network: ArgmaxNetwork, partition: Partition) -> None:
         self.passes = ErrorPass(network, [1.0] * len(network.layers))
-        self.traces = [_trace(network, partition, i) for i in range(partition.n_found)]
+        self.traces = [_trace_cell(network, partition, i) for i in range(partition.n_found)]
         self.latest = math.inf
 
     def within(self, tau: float, error: float) -> float | None:
@@ -150,7 +150,9 @@ class _Bounds:
         return worst
 
 
-def _hottest(within: Callable[[float, float], float | None], error: float) -> tuple[float, float]:
+def _bisect_temperature(
+    within: Callable[[float, float], float | None], error: float
+) -> tuple[float, float]:
     """Find by bisection the largest temperature within the error, and its bound."""
     low, high = _COLDEST, _HOTTEST + 1
     while high - low > 1:
@@ -170,13 +172,13 @@ def _hottest(within: Callable[[float, float], float | None], error: float) -> tu
     return best, bound
 
 
-def _trace(network: ArgmaxNetwork, partition: Partition, cell: int) -> list[HardLayer]:
+def _trace_cell(network: ArgmaxNetwork, partition: Partition, cell: int) -> list[HardLayer]:
     signature = partition.signatures[cell].tolist()
     coordinates = partition.domain.coordinates
-    return list(cell_trace(network, coordinates, signature, _spread(partition, cell)))
+    return list(cell_trace(network, coordinates, signature, _make_spread(partition, cell)))
 
 
-def _spread(partition: Partition, cell: int) -> Callable[[_Row], tuple[fmpq, fmpq]]:
+def _make_spread(partition: Partition, cell: int) -> Callable[[_Row], tuple[fmpq, fmpq]]:
     """Return a function that computes the range of a form on a cell, or on a box around it."""
     box = enclosing_box(partition.domain)
     assert box is not None
@@ -205,7 +207,7 @@ def _vertex_range(row: _Row, points: list[list[int]]) -> tuple[fmpq, fmpq]:
     return min(values), max(values)
 
 
-def _explain(partition: Partition, error: float, bound: float) -> None:
+def _raise_reason(partition: Partition, error: float, bound: float) -> None:
     """Raise an error with the reason why no temperature is sufficient, if it is known."""
     if partition.domain.dim <= _MOST_BY_VERTICES:
         _refuse_jumps(partition, error)
@@ -221,12 +223,12 @@ def _refuse_jumps(partition: Partition, error: float) -> None:
     most = 4 * Fraction(error) ** 2
     where = "" if partition.domain.is_identity else "coordinates "
     for i, j in partition.neighbours.pairs.tolist():
-        one, other = (_rational_rows(partition, cell) for cell in (i, j))
+        one, other = (_to_rational_rows(partition, cell) for cell in (i, j))
         if one == other:
             continue
         shared = partition.polytope(i).intersection(partition.polytope(j))
         for place in shared.exact_vertices.tolist():
-            ends = [[_value(row, place) for row in rows] for rows in (one, other)]
+            ends = [[_evaluate_row(row, place) for row in rows] for rows in (one, other)]
             jump = sum((a - b) ** 2 for a, b in zip(*ends, strict=True))
             if jump > most:
                 at, before, after = ([nearest_float(x) for x in one] for one in (place, *ends))
@@ -238,11 +240,11 @@ def _refuse_jumps(partition: Partition, error: float) -> None:
                 )
 
 
-def _rational_rows(partition: Partition, cell: int) -> list[list[Fraction]]:
+def _to_rational_rows(partition: Partition, cell: int) -> list[list[Fraction]]:
     forms = partition.exact_map(cell)
     unit = Fraction(2) ** forms.exponent / forms.denominator
     return [[unit * int(entry) for entry in row] for row in forms.rows]
 
 
-def _value(row: list[Fraction], place: list[Fraction]) -> Fraction:
+def _evaluate_row(row: list[Fraction], place: list[Fraction]) -> Fraction:
     return sum((a * x for a, x in zip(row, place, strict=False)), row[-1])

@@ -7,7 +7,7 @@ bound exactly for $r < (\sqrt{N/(N-1)} - 1)/(N-1)$ (`claimed_hessian_fails_beyon
 [SL26] uses $\|\mathrm{diag}\,p - pp^\top\|_2 \le \max_k p_k(1-p_k)$, but the right side is a lower
 bound on that norm.
 
-All functions round up, like those of `score_bounds`.
+All functions round up, as in `score_bounds`.
 """
 
 import numpy as np
@@ -42,8 +42,8 @@ def claimed_gradient_bound(
 ) -> FloatArray:
     r"""Return the gradient bound of [SL26], $2(N-1)r$ with $r = e^{-\delta/\tau}$.
 
-    It is correct, but exceeds `gradient_bound` by the factor $1 + (N-1)r$. The arguments are those
-    of `value_bound`.
+    It is correct, but exceeds `gradient_bound` by the factor $1 + (N-1)r$. See `value_bound` for
+    the arguments.
 
     Examples:
         >>> from hardmax.stability import gradient_bound
@@ -58,8 +58,7 @@ def claimed_hessian_bound(
 ) -> FloatArray:
     r"""Return the Hessian bound of [SL26], $(N-1)r/\tau$ with $r = e^{-\delta/\tau}$.
 
-    It is false at large margins; `hessian_bound` is correct. The arguments are those of
-    `value_bound`.
+    It is false at large margins; `hessian_bound` is correct. See `value_bound` for the arguments.
 
     Examples:
         >>> from hardmax.stability import hessian_bound
@@ -74,8 +73,7 @@ def claimed_lipschitz_bound(
 ) -> FloatArray:
     r"""Return the Lipschitz constant of the gradient in [SL26], which equals its Hessian bound.
 
-    It is false at large margins; `lipschitz_bound` is correct. The arguments are those of
-    `value_bound`.
+    It is false at large margins; `lipschitz_bound` is correct. See `value_bound` for the arguments.
 
     Examples:
         >>> from hardmax.stability import lipschitz_bound
@@ -90,8 +88,7 @@ def claimed_taylor_bound(
 ) -> FloatArray:
     r"""Return the constant of the Taylor remainder in [SL26], $(N-1)r/2\tau$.
 
-    It is false at large margins; `taylor_bound` is correct. The arguments are those of
-    `value_bound`.
+    It is false at large margins; `taylor_bound` is correct. See `value_bound` for the arguments.
 
     Examples:
         >>> from hardmax.stability import taylor_bound

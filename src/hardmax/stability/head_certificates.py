@@ -121,7 +121,8 @@ def certify_head(head: AttentionHead, x: ArrayLike, tau: float) -> HeadCertifica
         scores = head.score_map.exact(points)
         unit = arb(2) ** scores.exponent
         found = [
-            _certify(geometry, row, unit, arb(temperature)) for row in scores.integers.tolist()
+            _certify_point(geometry, row, unit, arb(temperature))
+            for row in scores.integers.tolist()
         ]
     columns = np.array(found, dtype=np.float64).reshape(len(points), 7).T
     winners = head.unmasked[columns[0].astype(np.int64)]
@@ -216,7 +217,7 @@ class _Geometry:
         return self._around[winner]
 
 
-def _certify(
+def _certify_point(
     geometry: _Geometry, scores: list[int], unit: arb, tau: arb
 ) -> tuple[float, float, float, float, float, float, float]:
     n, top = len(scores), max(scores)
@@ -232,7 +233,7 @@ def _certify(
     rows, distances = geometry.from_mean(tied)
     moved = [sum((weights[j] * rows[j][k] for j in below), arb(0)) for k in range(len(rows[0]))]
     dv, da, near, far = geometry.around(winner)
-    jacobian = _covariance(shares, dv, da) * (1 / tau)
+    jacobian = _enclose_covariance(shares, dv, da) * (1 / tau)
     # The maximum total weight of rivals with this gap, without the copies of the winner.
     r = (-(fmpz(gap) * unit) / tau).exp() if below else arb(0)
     odds = len(below) * r
@@ -249,7 +250,7 @@ def _certify(
     )
 
 
-def _covariance(shares: arb_mat, dv: arb_mat, da: arb_mat) -> arb_mat:
+def _enclose_covariance(shares: arb_mat, dv: arb_mat, da: arb_mat) -> arb_mat:
     r"""Return $\sum_j p_j\,dv_j\,da_j^\top - (\sum_j p_j\,dv_j)(\sum_j p_j\,da_j)^\top$."""
     p = shares.entries()
     weighted = arb_mat([[q * x for x in row] for q, row in zip(p, rows_of(dv), strict=True)])

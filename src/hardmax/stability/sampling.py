@@ -64,7 +64,7 @@ def enclosed_gaps(network: ArgmaxNetwork, points: FloatArray) -> EnclosedGaps:
         shape = len(points), layer.output.dim_in
         blocks = Enclosed(np.zeros(shape), np.zeros(shape))
         for group, slot in enumerate(layer.slots.tolist()):
-            part, low, high = _group(layer, scores, group)
+            part, low, high = _enclose_group(layer, scores, group)
             np.logical_and(is_known, low > 0.0, out=is_known)
             where = np.s_[:, slot : slot + part.values.shape[1]]
             total = add_enclosures(Enclosed(blocks.values[where], blocks.radii[where]), part)
@@ -78,7 +78,7 @@ def enclosed_gaps(network: ArgmaxNetwork, points: FloatArray) -> EnclosedGaps:
     return EnclosedGaps(ends[:, 0].T, ends[:, 1].T, is_known)
 
 
-def _group(
+def _enclose_group(
     layer: ArgmaxLayer, scores: Enclosed, group: int
 ) -> tuple[Enclosed, FloatArray, FloatArray]:
     """Return the contribution of a group, and lower and upper bounds on its winner's gap."""
@@ -205,7 +205,7 @@ def sample_margin_share(
             hit[open_] = (measure_margins(charted_one, points[open_]).scores >= levels).all(axis=1)
         return np.asarray(hit)
 
-    return _sample(where, decide, n_samples, seed, confidence)
+    return _sample_share(where, decide, n_samples, seed, confidence)
 
 
 def sample_hard_share(
@@ -250,10 +250,10 @@ def sample_hard_share(
     def decide(points: FloatArray) -> BoolArray:
         return np.asarray((certify_soft(charted_one, points, taus).rival_masses <= eps).all(axis=1))
 
-    return _sample(where, decide, n_samples, seed, confidence)
+    return _sample_share(where, decide, n_samples, seed, confidence)
 
 
-def _sample(
+def _sample_share(
     domain: ChartedDomain,
     decide: Callable[[FloatArray], BoolArray],
     n_samples: int,

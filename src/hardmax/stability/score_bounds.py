@@ -109,8 +109,7 @@ def rival_mass_bound(
 ) -> FloatArray:
     r"""Return $\sup (1 - p_i) = \frac{(N-1)r}{1+(N-1)r}$, the maximum weight of the rivals.
 
-    Here $r = e^{-\delta/\tau}$. The arguments are those of `value_bound`, and the result is rounded
-    up.
+    Here $r = e^{-\delta/\tau}$. The result is rounded up. See `value_bound` for the arguments.
 
     Examples:
         >>> float(rival_mass_bound(512, 2.0, 1.0))
@@ -125,7 +124,7 @@ def gradient_bound(
     r"""Return $\sup \|\nabla P_\tau - e_i\|_1 = \frac{2(N-1)r}{1+(N-1)r}$, rounded up.
 
     This is the 1-norm distance of the softmax weights from the one-hot vector of the winner. Here
-    $r = e^{-\delta/\tau}$, and the arguments are those of `value_bound`.
+    $r = e^{-\delta/\tau}$, and see `value_bound` for the arguments.
 
     Examples:
         >>> float(gradient_bound(2, 0.0, 1.0))
@@ -139,8 +138,8 @@ def hessian_bound(
 ) -> FloatArray:
     r"""Return $\sup\|\nabla^2 P_\tau\|_2 = \frac1\tau\max_{m<N}\frac{(m+1)r}{(1+mr)^2}$.
 
-    This is the exact supremum, rounded up. Here $r = e^{-\delta/\tau}$ and $1 \le m < N$. The
-    arguments are those of `value_bound`.
+    This is the exact supremum, rounded up. Here $r = e^{-\delta/\tau}$ and $1 \le m < N$. See
+    `value_bound` for the arguments.
 
     Examples:
         >>> float(hessian_bound(2, 0.0, 1.0)), float(hessian_bound(1000, 0.0, 1.0))
@@ -161,8 +160,8 @@ def hessian_closed_bound(
     r"""Return the bound $\frac1\tau\min(\frac12, \frac{Nr}{(1+r)^2})$ on $\|\nabla^2 P_\tau\|_2$.
 
     This is `hessian_bound` in closed form. It is the exact supremum for $N = 2$; otherwise it
-    exceeds the supremum by at most the factor $\frac{(1+(N-1)r)^2}{(1+r)^2}$. The arguments are
-    those of `value_bound`.
+    exceeds the supremum by at most the factor $\frac{(1+(N-1)r)^2}{(1+r)^2}$. See `value_bound` for
+    the arguments.
 
     Examples:
         >>> float(hessian_closed_bound(2, 4.0, 1.0) - hessian_bound(2, 4.0, 1.0))
@@ -177,8 +176,7 @@ def lipschitz_bound(
     r"""Return the best $L$ with $\|\nabla P(s) - \nabla P(s')\|_2 \le L\|s-s'\|_2$, rounded up.
 
     Here $s$ and $s'$ are scores with the same winner, which leads by at least $\delta$ in both.
-    Such scores form a convex set, so $L$ is `hessian_bound`. The arguments are those of
-    `value_bound`.
+    Such scores form a convex set, so $L$ is `hessian_bound`. See `value_bound` for the arguments.
 
     Examples:
         >>> float(lipschitz_bound(8, 1.0, 0.5)) == float(hessian_bound(8, 1.0, 0.5))
@@ -193,7 +191,7 @@ def taylor_bound(
     r"""Return the best $T$ with $|P(s') - P(s) - \langle\nabla P(s), s'-s\rangle| \le T\|s'-s\|^2$.
 
     Here $s$ and $s'$ are scores with the same winner, which leads by at least $\delta$ in both. The
-    constant is half of `hessian_bound`, rounded up. The arguments are those of `value_bound`.
+    constant is half of `hessian_bound`, rounded up. See `value_bound` for the arguments.
 
     Examples:
         >>> float(taylor_bound(8, 1.0, 0.5) / hessian_bound(8, 1.0, 0.5))

@@ -54,7 +54,7 @@ class StabilityColumn:
     Attributes:
         name: A description of the temperature.
         tau: The temperature.
-        is_claim: Whether the constants are those of [SL26].
+        is_claim: Whether the column has the constants of [SL26].
         value: The bound on $P_\tau - \max s$.
         rival_mass: The bound on $1 - p_i$; for a claim, half of the claimed gradient bound.
         gradient: The bound on $\|\nabla P_\tau - e_i\|_1$.
@@ -199,13 +199,13 @@ def stability_table(
     eps = number("epsilon", read_epsilon(epsilon))
     wrong, right = float(claimed_temperature(size)), float(standard_temperature(size))
     columns = [
-        _claimed("[SL26]: constants and 1/sqrt(d_k)", n, delta, wrong, eps),
-        _sharp("right constants at 1/sqrt(d_k)", n, delta, wrong, eps),
-        _sharp("sqrt(d_k), margin of raw scores", n, delta, right, eps),
-        _sharp("1, margin of scaled logits", n, delta, 1.0, eps),
+        _claimed_column("[SL26]: constants and 1/sqrt(d_k)", n, delta, wrong, eps),
+        _correct_column("right constants at 1/sqrt(d_k)", n, delta, wrong, eps),
+        _correct_column("sqrt(d_k), margin of raw scores", n, delta, right, eps),
+        _correct_column("1, margin of scaled logits", n, delta, 1.0, eps),
     ]
     if tau is not None:
-        columns.append(_sharp("as given", n, delta, number("tau", tau, above=0.0), eps))
+        columns.append(_correct_column("as given", n, delta, number("tau", tau, above=0.0), eps))
     reached = float(temperature_for_accuracy(n, delta, eps))
     return StabilityTable(n, delta, size, eps, reached, tuple(columns))
 
@@ -214,7 +214,7 @@ def _without_infinity(fields: dict[str, Any]) -> dict[str, Any]:
     return {name: None if value == math.inf else value for name, value in fields.items()}
 
 
-def _sharp(name: str, n: int, delta: float, tau: float, eps: float) -> StabilityColumn:
+def _correct_column(name: str, n: int, delta: float, tau: float, eps: float) -> StabilityColumn:
     return StabilityColumn(
         name,
         tau,
@@ -229,14 +229,14 @@ def _sharp(name: str, n: int, delta: float, tau: float, eps: float) -> Stability
     )
 
 
-def _claimed(name: str, n: int, delta: float, tau: float, eps: float) -> StabilityColumn:
+def _claimed_column(name: str, n: int, delta: float, tau: float, eps: float) -> StabilityColumn:
     gradient = float(claimed_gradient_bound(n, delta, tau))
     return StabilityColumn(
         name,
         tau,
         True,
         float(claimed_value_bound(n, delta, tau)),
-        _half_above(gradient),
+        _halve_rounding_up(gradient),
         gradient,
         float(claimed_hessian_bound(n, delta, tau)),
         float(claimed_lipschitz_bound(n, delta, tau)),
@@ -245,7 +245,7 @@ def _claimed(name: str, n: int, delta: float, tau: float, eps: float) -> Stabili
     )
 
 
-def _half_above(bound: float) -> float:
+def _halve_rounding_up(bound: float) -> float:
     """Halve a bound, rounding up if the half is subnormal."""
     half = math.ldexp(bound, -1)
     return half if 2.0 * half >= bound else math.nextafter(half, math.inf)

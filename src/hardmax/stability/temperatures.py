@@ -49,7 +49,7 @@ def margin_for_accuracy(n_keys: ArrayLike, tau: ArrayLike, epsilon: ArrayLike) -
     return evaluate(
         lambda n, tau, eps: (tau * hardness_level(n, eps)).max(arb(0)),
         round_up,
-        *_read(n_keys, "tau", tau, False, epsilon),
+        *_read_arguments(n_keys, "tau", tau, False, epsilon),
     )
 
 
@@ -76,7 +76,9 @@ def temperature_for_accuracy(
         level = hardness_level(n, eps)
         return delta / level if level > 0 else arb.pos_inf()
 
-    return evaluate(limit, _down_or_infinite, *_read(n_keys, "margin", margin, True, epsilon))
+    return evaluate(
+        limit, _round_down_or_infinite, *_read_arguments(n_keys, "margin", margin, True, epsilon)
+    )
 
 
 def accuracy(n_keys: ArrayLike, margin: ArrayLike, tau: ArrayLike) -> FloatArray:
@@ -114,7 +116,7 @@ def necessary_margin(tau: ArrayLike, epsilon: ArrayLike) -> FloatArray:
     return evaluate(
         lambda n, tau, eps: (tau * hardness_level(n, eps)).max(arb(0)),
         round_down,
-        *_read(2, "tau", tau, False, epsilon),
+        *_read_arguments(2, "tau", tau, False, epsilon),
     )
 
 
@@ -148,7 +150,7 @@ def read_epsilon(epsilon: ArrayLike) -> FloatArray:
     return array
 
 
-def _read(
+def _read_arguments(
     n_keys: ArrayLike, name: str, value: ArrayLike, allowed: bool, epsilon: ArrayLike
 ) -> list[FloatArray]:
     counts = read_counts("n_keys", n_keys)
@@ -161,5 +163,5 @@ def _read(
     )
 
 
-def _down_or_infinite(ball: arb) -> float:
+def _round_down_or_infinite(ball: arb) -> float:
     return math.inf if ball == arb.pos_inf() else round_down(ball)

@@ -21,7 +21,7 @@ from scipy.sparse.csgraph import connected_components
 
 from hardmax._ground.display import html_card, short_repr
 from hardmax.errors import SizeLimitError
-from hardmax.exact.dyadic import ScaledIntegers, nearest_floats, nearest_of_scaled
+from hardmax.exact.dyadic import ScaledIntegers, nearest_floats, round_scaled_integers
 from hardmax.geometry.cones import decide_open_cone
 from hardmax.geometry.refinement import common_refinement
 from hardmax.tropical.coefficients import align
@@ -85,12 +85,12 @@ class AffinePieces:
     @cached_property
     def matrices(self) -> FloatArray:
         """The matrix $A$ of `A @ x + b` on each cell: `(n_cells, dim_out, dim_in)`, rounded."""
-        return np.asarray(nearest_of_scaled(self.exact_maps)[0][:, :, :-1])
+        return np.asarray(round_scaled_integers(self.exact_maps)[0][:, :, :-1])
 
     @cached_property
     def offsets(self) -> FloatArray:
         """The vector $b$ of `A @ x + b` on each cell: `(n_cells, dim_out)`, rounded."""
-        return np.asarray(nearest_of_scaled(self.exact_maps)[0][:, :, -1])
+        return np.asarray(round_scaled_integers(self.exact_maps)[0][:, :, -1])
 
     @cached_property
     def exact_witnesses(self) -> WideArray:
@@ -98,7 +98,7 @@ class AffinePieces:
         dim = self._groups[0].shape[1] - 1
         points = np.empty((self.n_cells, dim), dtype=object)
         for cell, winners in enumerate(self._winners.tolist()):
-            direction = decide_open_cone(_cell_rows(self._groups, winners)).direction
+            direction = decide_open_cone(_list_cell_rows(self._groups, winners)).direction
             assert direction is not None, "every listed cell is open"
             points[cell] = [Fraction(int(u), int(direction[-1])) for u in direction[:-1]]
         return points
@@ -175,7 +175,7 @@ def affine_pieces(rational: TropicalRationalMap, max_terms: int) -> AffinePieces
         columns = [np.searchsorted(a, c) for a, c in zip(active, choices.T, strict=True)]
         winners = np.stack(columns, axis=1).astype(np.int64)
     else:
-        winners = _active_products(groups, max_terms)
+        winners = _multiply_active_terms(groups, max_terms)
         winners = winners[np.lexsort(winners.T[::-1])]
         choices = np.stack([a[w] for a, w in zip(active, winners.T, strict=True)], axis=1)
     parts = [group[column] for group, column in zip(groups, winners.T, strict=True)]
@@ -184,7 +184,7 @@ def affine_pieces(rational: TropicalRationalMap, max_terms: int) -> AffinePieces
     return AffinePieces(choices, ScaledIntegers(maps, exponent), index, groups, winners)
 
 
-def _active_products(groups: Sequence[WideArray], max_terms: int) -> IntArray:
+def _multiply_active_terms(groups: Sequence[WideArray], max_terms: int) -> IntArray:
     """Multiply group by group, and keep only the active terms of each product."""
     sums = groups[0]
     winners = np.arange(len(sums))[:, None]
@@ -203,7 +203,7 @@ def _active_products(groups: Sequence[WideArray], max_terms: int) -> IntArray:
     return winners
 
 
-def _cell_rows(groups: Sequence[WideArray], winners: Sequence[int]) -> WideArray:
+def _list_cell_rows(groups: Sequence[WideArray], winners: Sequence[int]) -> WideArray:
     """Return rows that are positive exactly on the homogenised cell $(x, t)$, $t > 0$."""
     upward = np.full((1, groups[0].shape[1]), 0, dtype=object)
     upward[0, -1] = 1

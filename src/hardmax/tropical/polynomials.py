@@ -22,10 +22,9 @@ from hardmax.errors import (
     ShapeMismatchError,
     SizeLimitError,
 )
-from hardmax.exact.dyadic import ScaledIntegers, nearest_of_scaled, scaled_integers
+from hardmax.exact.dyadic import ScaledIntegers, round_scaled_integers, scaled_integers
 from hardmax.exact.forms import AffineForms
 from hardmax.tropical import envelopes
-from hardmax.tropical import polynomials as printing
 from hardmax.tropical import winning_terms as winning
 from hardmax.tropical.coefficients import align, distinct_rows, like_terms, reduce_twos, terms_key
 from hardmax.typing import ArrayLike, BoolArray, FloatArray, IntArray, WideArray
@@ -40,7 +39,7 @@ _SHOWN_TERMS = 12
 _SHOWN_NUMBERS = 30
 
 
-def plain(slopes: FloatArray, offsets: FloatArray) -> str:
+def format_text(slopes: FloatArray, offsets: FloatArray) -> str:
     r"""Write $\max_j \langle a_j, x\rangle + c_j$ as text, without `max` for a single form.
 
     Up to three variables are named `x, y, z`, more are named `x1, x2, ...`. Long maxima are
@@ -51,9 +50,9 @@ def plain(slopes: FloatArray, offsets: FloatArray) -> str:
         offsets: The offsets $c_j$, shape `(n_terms,)`.
 
     Examples:
-        >>> plain(np.array([[2.0, 0.0], [0.0, -1.0], [0.0, 0.0]]), np.array([1.0, 0.0, 0.0]))
+        >>> format_text(np.array([[2.0, 0.0], [0.0, -1.0], [0.0, 0.0]]), np.array([1.0, 0.0, 0.0]))
         'max(2x + 1, -y, 0)'
-        >>> plain(np.array([[0.0, 0.5]]), np.array([-0.25]))
+        >>> format_text(np.array([[0.0, 0.5]]), np.array([-0.25]))
         '0.5y - 0.25'
     """
     dim = slopes.shape[1]
@@ -68,15 +67,15 @@ def plain(slopes: FloatArray, offsets: FloatArray) -> str:
     return f"max({', '.join(terms)}{rest})"
 
 
-def constructor(slopes: FloatArray, offsets: FloatArray, exact: bool) -> str:
+def format_constructor(slopes: FloatArray, offsets: FloatArray, exact: bool) -> str:
     """Write the constructor call for a polynomial, or only its size if the call would be long.
 
     Examples:
-        >>> constructor(np.array([[1.0]]), np.array([0.0]), exact=True)
+        >>> format_constructor(np.array([[1.0]]), np.array([0.0]), exact=True)
         'TropicalPolynomial([[1.0]], [0.0])'
-        >>> constructor(np.zeros((90, 2)), np.zeros(90), exact=True)
+        >>> format_constructor(np.zeros((90, 2)), np.zeros(90), exact=True)
         'TropicalPolynomial(<90 terms, 2 variables>)'
-        >>> constructor(np.array([[1.0]]), np.array([0.0]), exact=False)
+        >>> format_constructor(np.array([[1.0]]), np.array([0.0]), exact=False)
         'TropicalPolynomial([[1.0]], [0.0])  # coefficients rounded for display'
     """
     n_terms, dim = slopes.shape
@@ -90,7 +89,7 @@ def constructor(slopes: FloatArray, offsets: FloatArray, exact: bool) -> str:
     return call
 
 
-def latex(slopes: FloatArray, offsets: FloatArray, tropical: bool = False) -> str:
+def format_latex(slopes: FloatArray, offsets: FloatArray, tropical: bool = False) -> str:
     r"""Write the polynomial in LaTeX.
 
     Args:
@@ -100,9 +99,9 @@ def latex(slopes: FloatArray, offsets: FloatArray, tropical: bool = False) -> st
 
     Examples:
         >>> slopes, offsets = np.array([[1.5], [0.0]]), np.array([-2.0, 0.0])
-        >>> print(latex(slopes, offsets))
+        >>> print(format_latex(slopes, offsets))
         \max\{1.5 x - 2,\; 0\}
-        >>> print(latex(slopes, offsets, tropical=True))
+        >>> print(format_latex(slopes, offsets, tropical=True))
         (-2) \odot x^{\odot 1.5} \oplus 0
     """
     dim = slopes.shape[1]
@@ -261,7 +260,7 @@ class TropicalPolynomial:
             NonFiniteError: If a coefficient exceeds the range of float64.
         """
         exact = reduce_twos(coefficients.integers, coefficients.exponent)
-        floats, fits = nearest_of_scaled(exact)
+        floats, fits = round_scaled_integers(exact)
         if not np.isfinite(floats).all():
             raise NonFiniteError(
                 "a coefficient of the resulting polynomial exceeds the range of float64; "
@@ -296,7 +295,7 @@ class TropicalPolynomial:
         """
         largest = self.coefficients.integers[:, :-1].sum(axis=1).max()
         exact = ScaledIntegers(np.array([largest], dtype=object), self.coefficients.exponent)
-        return float(nearest_of_scaled(exact)[0][0])
+        return float(round_scaled_integers(exact)[0][0])
 
     @property
     def forms(self) -> AffineForms:
@@ -508,10 +507,10 @@ class TropicalPolynomial:
         return dual_subdivision(self)
 
     def __str__(self) -> str:
-        return printing.plain(self.slopes, self.offsets)
+        return format_text(self.slopes, self.offsets)
 
     def __repr__(self) -> str:
-        return printing.constructor(self.slopes, self.offsets, self.fits_float64)
+        return format_constructor(self.slopes, self.offsets, self.fits_float64)
 
     def to_latex(self, tropical: bool = False) -> str:
         r"""Return the formula in LaTeX, with $\max$ and $+$ or with $\oplus$ and $\odot$.
@@ -526,7 +525,7 @@ class TropicalPolynomial:
             >>> print(P.to_latex(tropical=True))
             1 \odot x_{1}^{\odot 2} \oplus x_{2}^{\odot (-1)} \oplus 0
         """
-        return printing.latex(self.slopes, self.offsets, tropical)
+        return format_latex(self.slopes, self.offsets, tropical)
 
     def _repr_html_(self) -> str:
         rows = {

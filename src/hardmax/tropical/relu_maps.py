@@ -60,7 +60,7 @@ def relu_network_map(
         >>> F([[-3.0], [2.0]]).ravel().tolist()
         [-3.0, -2.0]
     """
-    layers = _layers(weights, biases)
+    layers = _read_layers(weights, biases)
     limit = integer("max_terms", max_terms, at_least=1)
     rational = TropicalRationalMap.from_affine(*layers[0])
     for index, (weight, bias) in enumerate(layers[1:], start=1):
@@ -71,7 +71,7 @@ def relu_network_map(
     return rational
 
 
-def _layers(
+def _read_layers(
     weights: Sequence[ArrayLike], biases: Sequence[ArrayLike]
 ) -> list[tuple[FloatArray, FloatArray]]:
     if len(weights) == 0:

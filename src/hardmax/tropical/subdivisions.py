@@ -130,7 +130,7 @@ def dual_subdivision(polynomial: TropicalPolynomial) -> DualSubdivision:
     for index, row in enumerate(rows):
         copies.setdefault(row, []).append(index)
     unit = Fraction(2) ** exact.exponent
-    if polynomial.dim == 2 and not _collinear([rows[index] for index in chosen]):
+    if polynomial.dim == 2 and not _are_collinear([rows[index] for index in chosen]):
         return _subdivide_plane(rows, chosen, copies, unit)
     return _subdivide_line(rows, chosen, copies, unit)
 
@@ -141,12 +141,12 @@ def _subdivide_line(
     """Subdivide exponents on a line: the edges of an upper hull in the plane."""
     # Sorted lexicographically, points on a line are sorted along it.
     dim = len(rows[0]) - 1
-    chain = _chain(rows, chosen)
+    chain = _hull_chain(rows, chosen)
     corners = [chain] if len(chain) == 1 else [list(pair) for pair in pairwise(chain)]
-    cells = [_terms_on_segment(rows, chosen, copies, pair[0], pair[-1]) for pair in corners]
+    cells = [_list_terms_on_segment(rows, chosen, copies, pair[0], pair[-1]) for pair in corners]
     points = np.empty((len(corners), dim), dtype=object)
     for k, pair in enumerate(corners):
-        points[k] = _nearest_dual_point(rows[pair[0]], rows[pair[-1]])
+        points[k] = _find_nearest_dual_point(rows[pair[0]], rows[pair[-1]])
     lengths = [
         (rows[pair[-1]][0] - rows[pair[0]][0]) * unit if dim == 1 else Fraction(0)
         for pair in corners
@@ -167,25 +167,25 @@ def _subdivide_plane(
     rows: list[Point], chosen: list[int], copies: dict[Point, list[int]], unit: Fraction
 ) -> DualSubdivision:
     """Subdivide exponents that span the plane: wrap the upper hull, edge by edge."""
-    outline = _polygon(rows, chosen)
+    outline = _hull_corners(rows, chosen)
     left_cell: dict[tuple[int, int], int] = {}
     cells: list[list[int]] = []
     corners: list[list[int]] = []
     points: list[list[Fraction]] = []
     start, end = outline[0], outline[1]
-    on_side = [i for i in chosen if _turn(rows[start], rows[end], rows[i]) == 0]
-    first = _chain(rows, on_side)  # The outline starts at the smallest row.
+    on_side = [i for i in chosen if _orientation(rows[start], rows[end], rows[i]) == 0]
+    first = _hull_chain(rows, on_side)  # The outline starts at the smallest row.
     pending = [(first[0], first[1])]
     while pending:
         edge = pending.pop()
         if edge in left_cell:
             continue
-        normal = _left_plane(rows, chosen, *edge)
+        normal = _find_left_plane(rows, chosen, *edge)
         if normal is None:
             continue  # The other side of an edge on the boundary.
         height = _dot(normal, rows[edge[0]])
         face = [i for i in chosen if _dot(normal, rows[i]) == height]
-        polygon = _polygon(rows, face)
+        polygon = _hull_corners(rows, face)
         for pair in zip(polygon, polygon[1:] + polygon[:1], strict=True):
             left_cell[pair] = len(cells)
             pending.append((pair[1], pair[0]))
@@ -200,7 +200,7 @@ def _subdivide_plane(
         corners=tuple(np.array(polygon, dtype=np.int64) for polygon in corners),
         edges=np.array(edges, dtype=np.int64),
         edge_terms=tuple(
-            _terms_on_segment(rows, cells[left_cell[pair]], copies, *pair) for pair in edges
+            _list_terms_on_segment(rows, cells[left_cell[pair]], copies, *pair) for pair in edges
         ),
         edge_cells=np.array(
             [(left_cell[pair], left_cell.get(pair[::-1], -1)) for pair in edges], dtype=np.int64
@@ -210,7 +210,7 @@ def _subdivide_plane(
     )
 
 
-def _left_plane(rows: list[Point], chosen: list[int], start: int, end: int) -> Point | None:
+def _find_left_plane(rows: list[Point], chosen: list[int], start: int, end: int) -> Point | None:
     r"""Find the upper hull's plane through an edge and a point to its left.
 
     Returns:
@@ -221,13 +221,13 @@ def _left_plane(rows: list[Point], chosen: list[int], start: int, end: int) -> P
     height = 0
     for index in chosen:
         r = rows[index]
-        if _turn(p, q, r) > 0 and (normal is None or _dot(normal, r) > height):
+        if _orientation(p, q, r) > 0 and (normal is None or _dot(normal, r) > height):
             normal = _cross(p, q, r)
             height = _dot(normal, p)
     return normal
 
 
-def _chain(rows: list[Point], members: list[int]) -> list[int]:
+def _hull_chain(rows: list[Point], members: list[int]) -> list[int]:
     """Return the upper hull of lifted points whose exponents are sorted along a line."""
     first, last = rows[members[0]][:-1], rows[members[-1]][:-1]
     direction = [b - a for a, b in zip(first, last, strict=True)]
@@ -235,25 +235,25 @@ def _chain(rows: list[Point], members: list[int]) -> list[int]:
     return [members[k] for k in upper_chain(flat)]
 
 
-def _polygon(rows: list[Point], members: list[int]) -> list[int]:
+def _hull_corners(rows: list[Point], members: list[int]) -> list[int]:
     """Return the corners of the convex hull of the exponents in counter-clockwise order."""
     ordered = sorted(members, key=lambda index: rows[index])
     halves: list[list[int]] = []
     for sequence in (ordered, ordered[::-1]):
         half: list[int] = []
         for index in sequence:
-            while len(half) > 1 and _turn(rows[half[-2]], rows[half[-1]], rows[index]) <= 0:
+            while len(half) > 1 and _orientation(rows[half[-2]], rows[half[-1]], rows[index]) <= 0:
                 half.pop()
             half.append(index)
         halves.append(half[:-1])
     return halves[0] + halves[1]
 
 
-def _terms_on_segment(
+def _list_terms_on_segment(
     rows: list[Point], members: list[int], copies: dict[Point, list[int]], start: int, end: int
 ) -> IntArray:
     """Return the terms on an edge of the upper hull. No other term lies on the line through it."""
-    on = [i for i in members if _aligned(rows[start], rows[end], rows[i])]
+    on = [i for i in members if _are_aligned(rows[start], rows[end], rows[i])]
     return _add_copies(rows, copies, on)
 
 
@@ -261,7 +261,7 @@ def _add_copies(rows: list[Point], copies: dict[Point, list[int]], members: list
     return np.array(sorted(i for m in members for i in copies[rows[m]]), dtype=np.int64)
 
 
-def _nearest_dual_point(p: Point, q: Point) -> list[Fraction]:
+def _find_nearest_dual_point(p: Point, q: Point) -> list[Fraction]:
     """Return the point nearest to the origin where two terms tie (the origin if they are equal)."""
     step = [b - a for a, b in zip(p[:-1], q[:-1], strict=True)]
     squared = _dot(step, step)
@@ -270,10 +270,10 @@ def _nearest_dual_point(p: Point, q: Point) -> list[Fraction]:
 
 def _area(rows: list[Point], polygon: list[int]) -> Fraction:
     p = rows[polygon[0]]
-    return Fraction(sum(_turn(p, rows[i], rows[k]) for i, k in pairwise(polygon[1:])), 2)
+    return Fraction(sum(_orientation(p, rows[i], rows[k]) for i, k in pairwise(polygon[1:])), 2)
 
 
-def _turn(p: Point, q: Point, r: Point) -> int:
+def _orientation(p: Point, q: Point, r: Point) -> int:
     """Return twice the signed area of a triangle, using the first two coordinates."""
     return (q[0] - p[0]) * (r[1] - p[1]) - (q[1] - p[1]) * (r[0] - p[0])
 
@@ -288,7 +288,7 @@ def _cross(p: Point, q: Point, r: Point) -> Point:
     )
 
 
-def _aligned(p: Point, q: Point, r: Point) -> bool:
+def _are_aligned(p: Point, q: Point, r: Point) -> bool:
     """Decide whether three points lie on a line, in any dimension."""
     u = [b - a for a, b in zip(p, q, strict=True)]
     v = [b - a for a, b in zip(p, r, strict=True)]
@@ -296,9 +296,9 @@ def _aligned(p: Point, q: Point, r: Point) -> bool:
     return lead is None or all(u[lead] * b == u[k] * v[lead] for k, b in enumerate(v))
 
 
-def _collinear(points: list[Point]) -> bool:
+def _are_collinear(points: list[Point]) -> bool:
     """Decide whether the exponents lie on a line; `points` are sorted."""
-    return all(_turn(points[0], points[-1], p) == 0 for p in points)
+    return all(_orientation(points[0], points[-1], p) == 0 for p in points)
 
 
 def _dot(u: Sequence[int], v: Sequence[int]) -> int:

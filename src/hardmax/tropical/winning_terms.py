@@ -13,7 +13,7 @@ from hardmax.exact.dyadic import (
     ScaledIntegers,
     homogeneous_points,
     nearest_float,
-    nearest_of_scaled,
+    round_scaled_integers,
 )
 from hardmax.exact.rounding import FEW_UNDERFLOWS, rounding_factor
 from hardmax.typing import BoolArray, FloatArray, IntArray, WideArray
@@ -38,10 +38,10 @@ def winning_terms(coefficients: ScaledIntegers, points: FloatArray) -> BoolArray
         >>> winning_terms(absolute_value, np.array([[0.0], [1e-300]])).tolist()
         [[True, True], [True, False]]
     """
-    rows, _ = nearest_of_scaled(coefficients)
+    rows, _ = round_scaled_integers(coefficients)
     mask = np.empty((len(points), len(rows)), dtype=np.bool_)
-    for block in _blocks(np.arange(len(points)), len(rows)):
-        mask[block] = _possible_winners(rows, points[block])
+    for block in _split_into_blocks(np.arange(len(points)), len(rows)):
+        mask[block] = _find_possible_winners(rows, points[block])
     for index in np.flatnonzero(mask.sum(axis=1) > 1):
         candidates = np.flatnonzero(mask[index])
         scores = coefficients.integers[candidates] @ homogeneous_points(points[[index]])[0]
@@ -57,12 +57,12 @@ def float_values(coefficients: ScaledIntegers, points: FloatArray) -> FloatArray
     underflow of $2^{-1072}(\|x\|_1 + d + 1)$. If an intermediate result could overflow, the value
     is computed exactly and rounded once.
     """
-    rows, _ = nearest_of_scaled(coefficients)
+    rows, _ = round_scaled_integers(coefficients)
     values = np.empty(len(points))
     with np.errstate(over="ignore", invalid="ignore"):
         sizes = np.abs(points).sum(axis=1) * np.abs(rows[:, :-1]).max() + np.abs(rows[:, -1]).max()
     safe = sizes < _SAFE
-    for block in _blocks(np.flatnonzero(safe), len(rows)):
+    for block in _split_into_blocks(np.flatnonzero(safe), len(rows)):
         scores = points[block] @ rows[:, :-1].T
         scores += rows[:, -1]
         values[block] = scores.max(axis=1)
@@ -84,14 +84,14 @@ def exact_values(coefficients: ScaledIntegers, points: FloatArray) -> WideArray:
     return values
 
 
-def _blocks(indices: IntArray, n_terms: int) -> Iterator[IntArray]:
+def _split_into_blocks(indices: IntArray, n_terms: int) -> Iterator[IntArray]:
     """Split a list of points into blocks whose scores fit in memory."""
     step = max(1, _CHUNK // n_terms)
     for start in range(0, len(indices), step):
         yield indices[start : start + step]
 
 
-def _possible_winners(rows: FloatArray, points: FloatArray) -> BoolArray:
+def _find_possible_winners(rows: FloatArray, points: FloatArray) -> BoolArray:
     r"""Mark every term that float arithmetic cannot rule out.
 
     With $M = \langle|a|,|x|\rangle + |c|$, rounding the coefficients and the dot product in any

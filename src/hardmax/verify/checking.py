@@ -182,19 +182,19 @@ def _check_density(network: ArgmaxNetwork) -> None:
 
 def stored_network(network: ArgmaxNetwork) -> dict[str, Any]:
     """Return a network in the form that `verify.network_of` takes: numbers in dictionaries."""
-    layers = [_to_stored(layer) for layer in network.layers]
+    layers = [_to_plain_data(layer) for layer in network.layers]
     maps = {"embedding": network.embedding, "readout": network.readout}
-    stored = {k: _to_stored(v) for k, v in maps.items()}
+    stored = {k: _to_plain_data(v) for k, v in maps.items()}
     return {"": "ArgmaxNetwork", "layers": layers, **stored, "words": network.words}
 
 
-def _to_stored(part: Any) -> Any:
+def _to_plain_data(part: Any) -> Any:
     if isinstance(part, AffineMap):
         part = part.hashed_parts()
     elif isinstance(part, ArgmaxLayer):
         part = {"": "ArgmaxLayer", **{f.name: getattr(part, f.name) for f in fields(part)}}
     if isinstance(part, dict):
-        return {name: _to_stored(value) for name, value in part.items()}
+        return {name: _to_plain_data(value) for name, value in part.items()}
     if isinstance(part, np.ndarray):
         kind = "q" if part.dtype.kind == "i" else "d"
         return verify.Tensor(part.shape, part.ravel().tolist(), kind)
@@ -209,15 +209,15 @@ def is_domain_of(certificate: Certificate, domain: Any) -> bool:
     """
     domain = _read_domain(domain)
     rows = domain.exact_rows
-    chart, scale = _given_chart(domain)
+    chart, scale = _compute_chart(domain)
     unit = Fraction(1, certificate.chart_denominator)
     same_chart = [[scale * x for x in row] for row in chart] == [
         [unit * x for x in row] for row in certificate.chart.tolist()
     ]
-    return same_chart and _half_spaces(rows) == _half_spaces(certificate.rows)
+    return same_chart and _normalize_inequalities(rows) == _normalize_inequalities(certificate.rows)
 
 
-def _given_chart(domain: Any) -> tuple[list[list[int]], Fraction]:
+def _compute_chart(domain: Any) -> tuple[list[list[int]], Fraction]:
     """Return the exact chart of a domain and its scale."""
     forms = getattr(domain, "coordinates", None)
     if forms is not None:
@@ -238,7 +238,7 @@ def _given_chart(domain: Any) -> tuple[list[list[int]], Fraction]:
     return chart, Fraction(1, denominator)
 
 
-def _half_spaces(rows: WideArray) -> set[tuple[int, ...]]:
+def _normalize_inequalities(rows: WideArray) -> set[tuple[int, ...]]:
     """Return inequalities without common factors, repetitions and trivially true ones."""
     integers = [tuple(int(x) for x in row) for row in rows.tolist()]
     return {tuple(x // gcd(*row) for x in row) for row in integers if any(row[:-1]) or row[-1] < 0}

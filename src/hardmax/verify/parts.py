@@ -40,7 +40,7 @@ Part = str | os.PathLike[str] | Certificate
 """A part, or the path of its file."""
 
 
-class _Summary(NamedTuple):
+class _PartSummary(NamedTuple):
     """The data about a part that the checks of the other parts need.
 
     Attributes:
@@ -79,8 +79,8 @@ def check_parts(
         RefusedError: If the parts do not prove their claim; the message names the part.
     """
     executor = executor or ("processes" if workers > 1 else None)
-    summaries: list[tuple[_Summary, Part]] = []
-    answers = map_in_order(partial(_summary, network), parts, workers, executor)
+    summaries: list[tuple[_PartSummary, Part]] = []
+    answers = map_in_order(partial(_summarize, network), parts, workers, executor)
     refusals: list[str] = []
     # Read all parts before refusing one, because an unreadable file is an error in any case.
     for part, answer in zip(parts, track(answers, "parts read", len(parts)), strict=True):
@@ -91,18 +91,18 @@ def check_parts(
     if refusals:
         raise RefusedError(refusals[0])
     check_domain(load_part(parts[0]))
-    summaries.sort(key=lambda one: _key(one[0].ends.early[0]))
+    summaries.sort(key=lambda one: _sort_key(one[0].ends.early[0]))
     found = [summary for summary, _ in summaries]
     for one, other in pairwise(found):
         if one.claim != other.claim:
             raise RefusedError("the parts are about different models or domains")
-        if _key(one.ends.late[-1]) >= _key(other.ends.early[0]):
+        if _sort_key(one.ends.late[-1]) >= _sort_key(other.ends.early[0]):
             raise RefusedError("two parts overlap, or list the same cell")
     contexts = part_contexts(network, [one.ends for one in found], found[0].kind)
     tasks = zip((part for _, part in summaries), contexts, strict=True)
     n_cells = sum(one.n_cells for one in found)
     with track(iter(()), "cells checked", n_cells) as bar:
-        verdicts = map_in_order(partial(_refusal, network), tasks, workers, executor)
+        verdicts = map_in_order(partial(_check_part, network), tasks, workers, executor)
         for one, refusal in zip(found, verdicts, strict=True):
             if refusal is not None:
                 raise RefusedError(refusal)
@@ -119,7 +119,7 @@ def _name_part(part: Part, reason: str) -> str:
     return reason if isinstance(part, Certificate) else f"{Path(part).name}: {reason}"
 
 
-def _summary(network: ArgmaxNetwork, part: Part) -> _Summary | str:
+def _summarize(network: ArgmaxNetwork, part: Part) -> _PartSummary | str:
     """Check the shapes and the order of a part; return its summary, or the reason for refusal."""
     try:
         own = load_part(part)
@@ -128,17 +128,17 @@ def _summary(network: ArgmaxNetwork, part: Part) -> _Summary | str:
             raise RefusedError("the cells of a part must be in lexicographic order")
     except RefusedError as refusal:
         return _name_part(part, str(refusal))
-    return _Summary(
+    return _PartSummary(
         own.subject(), own.kind, own.n_cells, part_ends(network, own.signatures, own.kind)
     )
 
 
-def _key(signature: AnyArray) -> bytes:
+def _sort_key(signature: AnyArray) -> bytes:
     """Return a sort key for the lexicographic order of cells."""
     return signature.astype(">u4").tobytes()
 
 
-def _refusal(network: ArgmaxNetwork, task: tuple[Part, PartContext]) -> str | None:
+def _check_part(network: ArgmaxNetwork, task: tuple[Part, PartContext]) -> str | None:
     """Check a part; return the reason for refusal, or None."""
     part, (before, behind) = task
     own = load_part(part)

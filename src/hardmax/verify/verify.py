@@ -181,7 +181,7 @@ def join_parts(parts: Sequence[Claim]) -> Claim:
         raise RefusedError("a part lists no cells")
     parts = sorted(parts, key=lambda part: part.signatures[0])
     for part in parts:
-        if _subject(part) != _subject(parts[0]):
+        if _shared_fields(part) != _shared_fields(parts[0]):
             raise RefusedError("the parts are about different models or domains")
         if not part.is_ordered:
             raise RefusedError("the cells of a part must be in lexicographic order")
@@ -198,45 +198,53 @@ def join_parts(parts: Sequence[Claim]) -> Claim:
     )
 
 
-def _subject(claim: Claim) -> tuple[Any, ...]:
+def _shared_fields(claim: Claim) -> tuple[Any, ...]:
     """Return the fields that all parts of a certificate must share."""
     return *claim[: Claim._fields.index("signatures")], claim.proofs is None
 
 
 def read_certificate(text: bytes | str) -> Claim:
     """Read a certificate: JSON without fractions, in which long integers are hexadecimal text."""
-    content = _json(text, "the certificate")
-    if _get(content, "format", str) not in CERTIFICATE_FORMATS:
+    content = _parse_json(text, "the certificate")
+    if _get_field(content, "format", str) not in CERTIFICATE_FORMATS:
         raise UnreadableError(f"the format of the certificate must be in {CERTIFICATE_FORMATS}")
-    domain, completeness = _get(content, "domain", dict), _get(content, "completeness", dict)
-    kind = _get(completeness, "kind", str)
+    domain, completeness = (
+        _get_field(content, "domain", dict),
+        _get_field(content, "completeness", dict),
+    )
+    kind = _get_field(completeness, "kind", str)
     if kind not in ("tiling", "refusals"):
         raise UnreadableError("`kind` must be 'tiling' or 'refusals'")
     fields = {"format", "model", "domain", "domain_fingerprint", "signatures", "witnesses"}
-    _only(content, fields | {"completeness"})
-    _only(domain, {"dim", "chart", "chart_denominator", "rows"})
-    _only(completeness, {"kind", "proofs"} if kind == "refusals" else {"kind"})
-    dim = _get(domain, "dim", int)
+    _require_fields(content, fields | {"completeness"})
+    _require_fields(domain, {"dim", "chart", "chart_denominator", "rows"})
+    _require_fields(completeness, {"kind", "proofs"} if kind == "refusals" else {"kind"})
+    dim = _get_field(domain, "dim", int)
     if not 1 <= dim <= MOST_DIMENSIONS:
         raise UnreadableError(f"`dim` must be from 1 to {MOST_DIMENSIONS}")
-    chart, rows = _table(domain, "chart", dim + 1), _table(domain, "rows", dim + 1)
-    denominator = _integer(domain["chart_denominator"])
+    chart, rows = _read_table(domain, "chart", dim + 1), _read_table(domain, "rows", dim + 1)
+    denominator = _read_integer(domain["chart_denominator"])
     if denominator < 1:
         raise UnreadableError("`chart_denominator` must be positive")
     if any(x.bit_length() > MOST_DOMAIN_BITS for x in chain([denominator], *chart, *rows)):
         raise UnreadableError(f"integers of the domain must have at most {MOST_DOMAIN_BITS} bits")
     signatures = [
-        [_index(winner) for winner in _list(row)] for row in _get(content, "signatures", list)
+        [_read_index(winner) for winner in _read_list(row)]
+        for row in _get_field(content, "signatures", list)
     ]
     if len({len(signature) for signature in signatures}) > 1:
         raise UnreadableError("`signatures` must list the same number of winners for each cell")
-    witnesses = _table(content, "witnesses", dim + 1)
+    witnesses = _read_table(content, "witnesses", dim + 1)
     proofs = None
     if kind == "refusals":
         proofs = [
-            [_pair(pair) for pair in _list(proof)] for proof in _get(completeness, "proofs", list)
+            [_read_pair(pair) for pair in _read_list(proof)]
+            for proof in _get_field(completeness, "proofs", list)
         ]
-    model, domain_hash = _get(content, "model", str), _get(content, "domain_fingerprint", str)
+    model, domain_hash = (
+        _get_field(content, "model", str),
+        _get_field(content, "domain_fingerprint", str),
+    )
     tables = [Tensor((len(table), dim + 1), table, "O") for table in (chart, rows)]
     if domain_hash != fingerprint([tables[0], denominator, tables[1]]):
         raise RefusedError("the domain does not match `domain_fingerprint`")
@@ -257,7 +265,7 @@ def read_certificate(text: bytes | str) -> Claim:
     )
 
 
-def _json(text: bytes | str, what: str, integer: Callable[[str], int] = int) -> Any:
+def _parse_json(text: bytes | str, what: str, integer: Callable[[str], int] = int) -> Any:
     """Read JSON with valid characters, without fractions and without repeated names."""
 
     def refuse(word: str) -> None:
@@ -293,13 +301,13 @@ def _json(text: bytes | str, what: str, integer: Callable[[str], int] = int) -> 
     return value
 
 
-def _natural(word: str) -> int:
+def _parse_natural(word: str) -> int:
     if word.startswith("-"):
         raise ValueError(f"{word:.60} is negative")
     return int(word)
 
 
-def _get(content: Any, name: str, kind: type) -> Any:
+def _get_field(content: Any, name: str, kind: type) -> Any:
     """Return a field of one exact type."""
     value = content.get(name) if isinstance(content, dict) else None
     if type(value) is not kind:
@@ -307,20 +315,20 @@ def _get(content: Any, name: str, kind: type) -> Any:
     return value
 
 
-def _only(content: Any, names: set[str]) -> None:
+def _require_fields(content: Any, names: set[str]) -> None:
     if type(content) is not dict:
         raise UnreadableError(f"an object with the fields {sorted(names)} is required")
     if set(content) != names:
         raise UnreadableError(f"the fields must be {sorted(names)}; got {sorted(content)!s:.200}")
 
 
-def _list(value: Any) -> list[Any]:
+def _read_list(value: Any) -> list[Any]:
     if type(value) is not list:
         raise UnreadableError(f"a list is required; got {type(value).__name__}")
     return value
 
 
-def _integer(entry: Any) -> int:
+def _read_integer(entry: Any) -> int:
     if type(entry) is int and -JSON_SAFE < entry < JSON_SAFE:
         return entry
     if type(entry) is str and re.fullmatch("-?0x[0-9a-fA-F]+", entry):
@@ -330,23 +338,26 @@ def _integer(entry: Any) -> int:
     )
 
 
-def _index(entry: Any) -> int:
+def _read_index(entry: Any) -> int:
     if type(entry) is not int or not 0 <= entry < JSON_SAFE:
         raise UnreadableError("`signatures` must contain indices below 2**53")
     return entry
 
 
-def _table(content: dict[str, Any], name: str, n_columns: int) -> list[Row]:
-    table = [[_integer(entry) for entry in _list(row)] for row in _get(content, name, list)]
+def _read_table(content: dict[str, Any], name: str, n_columns: int) -> list[Row]:
+    table = [
+        [_read_integer(entry) for entry in _read_list(row)]
+        for row in _get_field(content, name, list)
+    ]
     if any(len(row) != n_columns for row in table):
         raise UnreadableError(f"`{name}` must have rows of {n_columns} integers")
     return table
 
 
-def _pair(pair: Any) -> tuple[int, int]:
+def _read_pair(pair: Any) -> tuple[int, int]:
     if type(pair) is not list or len(pair) != 2 or type(pair[0]) is not int:
         raise UnreadableError("a proof must be a list of pairs (row, multiplier)")
-    return _integer(pair[0]), _integer(pair[1])
+    return _read_integer(pair[0]), _read_integer(pair[1])
 
 
 # The model. Every kind of model is a network of argmax layers. A file contains these layers, or
@@ -399,14 +410,14 @@ def fingerprint(parts: Any) -> str:
             for item in value:
                 feed(item)
         else:
-            text = _decimal(value) if type(value) is int else str(value)
+            text = _to_decimal(value) if type(value) is int else str(value)
             digest.update(f"{type(value).__name__} {len(text)} {text};".encode())
 
     feed(parts)
     return digest.hexdigest()
 
 
-def _decimal(integer: int) -> str:
+def _to_decimal(integer: int) -> str:
     """Write an integer in decimal digits, even if it is too long for `str`."""
     pieces, rest = [], abs(integer)
     while rest >= 10**500:
@@ -448,19 +459,19 @@ class Tensors:
 def read_model(content: bytes) -> "Network":
     """Read a model file: safetensors, whose metadata describes the structure of the model."""
     text, tensors = _read_tensors(content)
-    fields = _json(text, "the metadata of the model")
+    fields = _parse_json(text, "the metadata of the model")
     if type(fields) is not dict:
         raise UnreadableError("the metadata of the model must be an object")
-    if _get(fields, "format", str) not in MODEL_FORMATS:
+    if _get_field(fields, "format", str) not in MODEL_FORMATS:
         raise UnreadableError(
             f"the format of the model must be in {MODEL_FORMATS}; "
             "`hm.save_model(model.network, path)` writes any model in such a format"
         )
-    kind = _get(fields, "kind", str)
+    kind = _get_field(fields, "kind", str)
     if kind not in _KINDS:
         raise UnreadableError(f"the kind of the model must be one of {sorted(_KINDS)}")
     if not fields["format"].endswith("/1"):
-        found = _get(fields, "content", str)
+        found = _get_field(fields, "content", str)
         del fields["content"]
         if found != tensors.content_hash(fields):
             raise UnreadableError("the model was modified: its hash `content` does not match")
@@ -476,18 +487,21 @@ def _read_tensors(content: bytes) -> tuple[str, Tensors]:
     n = int.from_bytes(content[:8], "little")
     if len(content) < 8 or n > min(len(content) - 8, MOST_HEADER_BYTES) or content[8:9] != b"{":
         raise UnreadableError("the model is not a safetensors file")
-    header, data = _json(content[8 : 8 + n], "the header of the model", _natural), content[8 + n :]
-    metadata = _get(header, "__metadata__", dict)
-    text = _get(metadata, "hardmax", str)
+    header, data = (
+        _parse_json(content[8 : 8 + n], "the header of the model", _parse_natural),
+        content[8 + n :],
+    )
+    metadata = _get_field(header, "__metadata__", dict)
+    text = _get_field(metadata, "hardmax", str)
     if not all(type(entry) is str for entry in metadata.values()):
         raise UnreadableError("`__metadata__` must contain text")
     places = {}
     for name, entry in header.items():
         if name == "__metadata__":
             continue
-        dtype, offsets = _get(entry, "dtype", str), _get(entry, "data_offsets", list)
-        shape = tuple(_get(entry, "shape", list))
-        _only(entry, {"dtype", "shape", "data_offsets"})
+        dtype, offsets = _get_field(entry, "dtype", str), _get_field(entry, "data_offsets", list)
+        shape = tuple(_get_field(entry, "shape", list))
+        _require_fields(entry, {"dtype", "shape", "data_offsets"})
         kind = "q" if name.rpartition(".")[2] in ("starts", "slots", "reads") else "d"
         if dtype != {"q": "I64", "d": "F64"}[kind]:
             raise UnreadableError(f"the tensor `{name:.60}` has the type {dtype:.20}")
@@ -513,26 +527,26 @@ def _read_tensors(content: bytes) -> tuple[str, Tensors]:
 # Stored layers, as dictionaries.
 
 
-def _vector(numbers: Sequence[Any], kind: str = "d") -> Tensor:
+def _make_vector(numbers: Sequence[Any], kind: str = "d") -> Tensor:
     return Tensor((len(numbers),), numbers, kind)
 
 
-def _matrix(rows: Sequence[Sequence[Any]], n_columns: int, kind: str = "d") -> Tensor:
+def _make_matrix(rows: Sequence[Sequence[Any]], n_columns: int, kind: str = "d") -> Tensor:
     """Return a matrix whose rows are padded with zeros (-1 for indices)."""
     filling = [-1 if kind == "q" else 0.0]
     numbers = [x for row in rows for x in [*row, *filling * (n_columns - len(row))]]
     return Tensor((len(rows), n_columns), numbers, kind)
 
 
-def _affine(weight: Tensor, bias: Tensor) -> dict[str, Any]:
+def _make_affine(weight: Tensor, bias: Tensor) -> dict[str, Any]:
     n_in, n_out = weight.shape
     is_one = n_in == n_out and all(x == (i % (n_in + 1) == 0) for i, x in enumerate(weight.numbers))
     if is_one and not any(bias.numbers):
-        return _identity(n_in)
+        return _make_identity(n_in)
     return {"": "AffineMap", "weight": weight, "bias": bias}
 
 
-def _identity(n: int) -> dict[str, Any]:
+def _make_identity(n: int) -> dict[str, Any]:
     return {"": "AffineMap", "identity": n}
 
 
@@ -540,16 +554,16 @@ def _take_affine(
     tensors: Tensors, prefix: str, names: tuple[str, str] = ("weight", "bias")
 ) -> dict[str, Any]:
     weight = tensors.take(prefix + names[0], None, None)
-    return _affine(weight, tensors.take(prefix + names[1], weight.shape[1]))
+    return _make_affine(weight, tensors.take(prefix + names[1], weight.shape[1]))
 
 
-def _dims(affine: dict[str, Any]) -> tuple[int, int]:
+def _map_dimensions(affine: dict[str, Any]) -> tuple[int, int]:
     """Return the input and output dimensions of an affine map."""
     n = affine.get("identity")
     return (n, n) if n is not None else affine["weight"].shape
 
 
-def _network(
+def _make_network(
     layers: list[dict[str, Any]],
     embedding: dict[str, Any],
     readout: dict[str, Any],
@@ -563,40 +577,45 @@ def _layer_words(layers: Sequence[Any], group: str) -> list[Words]:
     return [(f"layer {i}", group, "form") for i in range(len(layers))]
 
 
-def _relu_layer(query: dict[str, Any], output: dict[str, Any], residual: bool) -> dict[str, Any]:
+def _make_relu_layer(
+    query: dict[str, Any], output: dict[str, Any], residual: bool
+) -> dict[str, Any]:
     """Return a ReLU layer, in which unit i is the group of the forms 0 and q_i."""
-    n = _dims(query)[1]
+    n = _map_dimensions(query)[1]
     return {
         "": "ArgmaxLayer",
         "query": query,
-        "slopes": _matrix([[0.0], [1.0]] * n, 1),
-        "offsets": _vector([0.0] * (2 * n)),
-        "starts": _vector(range(0, 2 * n + 1, 2), "q"),
-        "slots": _vector(range(n), "q"),
-        "gains": _vector([0.0, 1.0] * n),
-        "values": _matrix([[0.0]] * (2 * n), 1),
+        "slopes": _make_matrix([[0.0], [1.0]] * n, 1),
+        "offsets": _make_vector([0.0] * (2 * n)),
+        "starts": _make_vector(range(0, 2 * n + 1, 2), "q"),
+        "slots": _make_vector(range(n), "q"),
+        "gains": _make_vector([0.0, 1.0] * n),
+        "values": _make_matrix([[0.0]] * (2 * n), 1),
         "output": output,
         "residual": residual,
-        "reads": _matrix([[i] for i in range(n)], 1, "q"),
+        "reads": _make_matrix([[i] for i in range(n)], 1, "q"),
     }
 
 
 def _read_relu(fields: dict[str, Any], tensors: Tensors) -> dict[str, Any]:
-    _only(fields, {"n_layers"})
-    n_layers = min(_get(fields, "n_layers", int), len(tensors))
+    _require_fields(fields, {"n_layers"})
+    n_layers = min(_get_field(fields, "n_layers", int), len(tensors))
     if n_layers < 1:
         raise UnreadableError("`n_layers` must be positive")
     maps = [_take_affine(tensors, "", (f"weights.{i}", f"biases.{i}")) for i in range(n_layers)]
-    layers = [_relu_layer(query, _identity(_dims(query)[1]), False) for query in maps[:-1]]
+    layers = [
+        _make_relu_layer(query, _make_identity(_map_dimensions(query)[1]), False)
+        for query in maps[:-1]
+    ]
     words = _layer_words(layers, "unit")
-    return _network(layers, _identity(_dims(maps[0])[0]), maps[-1], words)
+    return _make_network(layers, _make_identity(_map_dimensions(maps[0])[0]), maps[-1], words)
 
 
 def _read_maxout(fields: dict[str, Any], tensors: Tensors) -> dict[str, Any]:
     """Read a maxout network, in which each unit is a group of forms of z."""
-    _only(fields, {"widths"})
+    _require_fields(fields, {"widths"})
     layers: list[dict[str, Any]] = []
-    for i, n_units in enumerate(_get(fields, "widths", list)):
+    for i, n_units in enumerate(_get_field(fields, "widths", list)):
         if type(n_units) is not int or n_units < 1:
             raise UnreadableError("`widths` must contain positive integers")
         starts: list[int] = [0]
@@ -613,21 +632,21 @@ def _read_maxout(fields: dict[str, Any], tensors: Tensors) -> dict[str, Any]:
         layers.append(
             {
                 "": "ArgmaxLayer",
-                "query": _identity(n_in or 0),
+                "query": _make_identity(n_in or 0),
                 "slopes": Tensor((n_forms, n_in or 0), slopes),
-                "offsets": _vector(offsets),
-                "starts": _vector(starts, "q"),
-                "slots": _vector(range(n_units), "q"),
-                "gains": _vector([1.0] * n_forms),
-                "values": _matrix([[0.0]] * n_forms, 1),
-                "output": _identity(n_units),
+                "offsets": _make_vector(offsets),
+                "starts": _make_vector(starts, "q"),
+                "slots": _make_vector(range(n_units), "q"),
+                "gains": _make_vector([1.0] * n_forms),
+                "values": _make_matrix([[0.0]] * n_forms, 1),
+                "output": _make_identity(n_units),
                 "residual": False,
                 "reads": None,
             }
         )
     readout = _take_affine(tensors, "", ("weights.last", "biases.last"))
-    width = _dims(layers[0]["query"])[0] if layers else _dims(readout)[0]
-    return _network(layers, _identity(width), readout, _layer_words(layers, "unit"))
+    width = _map_dimensions(layers[0]["query"])[0] if layers else _map_dimensions(readout)[0]
+    return _make_network(layers, _make_identity(width), readout, _layer_words(layers, "unit"))
 
 
 class _Head(NamedTuple):
@@ -648,12 +667,12 @@ def _take_head(fields: Any, tensors: Tensors, prefix: str) -> _Head:
     n_keys = keys.shape[0]
     values = tensors.take(f"{prefix}values", n_keys, None)
     output = tensors.take(f"{prefix}output_weight", values.shape[1], None)
-    _only(fields, {"query_bias", "logit_bias"})
+    _require_fields(fields, {"query_bias", "logit_bias"})
     query_bias: Sequence[float] = [0.0] * d_k
     logits: Sequence[float] = [0.0] * n_keys
-    if _get(fields, "query_bias", bool):
+    if _get_field(fields, "query_bias", bool):
         query_bias = tensors.take(f"{prefix}query_bias", d_k).numbers
-    if _get(fields, "logit_bias", bool):
+    if _get_field(fields, "logit_bias", bool):
         logits = tensors.take(f"{prefix}logit_bias", n_keys, masks=True).numbers
     kept = [i for i, logit in enumerate(logits) if isfinite(logit)]
     if not kept:
@@ -669,7 +688,7 @@ def _take_head(fields: Any, tensors: Tensors, prefix: str) -> _Head:
     )
 
 
-def _attention_layer(heads: list[_Head], residual: bool, n_numbers: int) -> dict[str, Any]:
+def _make_attention_layer(heads: list[_Head], residual: bool, n_numbers: int) -> dict[str, Any]:
     """Return the layer of some heads: each group is the keys of a head, each block its values."""
     dims = {(len(head.columns[0]), len(head.output[0])) for head in heads}
     if len(dims) > 1:
@@ -689,58 +708,59 @@ def _attention_layer(heads: list[_Head], residual: bool, n_numbers: int) -> dict
     rows = [row for h in heads for row in [*h.output, *[zeros] * (d_v - len(h.output))]]
     return {
         "": "ArgmaxLayer",
-        "query": _affine(
-            Tensor((dim, len(columns)), query), _vector([b for h in heads for b in h.query_bias])
+        "query": _make_affine(
+            Tensor((dim, len(columns)), query),
+            _make_vector([b for h in heads for b in h.query_bias]),
         ),
-        "slopes": _matrix([key for h in heads for key in h.keys], d_k),
-        "offsets": _vector([logit for h in heads for logit in h.logits]),
-        "starts": _vector(starts, "q"),
-        "slots": _vector([i * d_v for i in range(len(heads))], "q"),
-        "gains": _vector([0.0] * sum(n_keys)),
-        "values": _matrix([value for h in heads for value in h.values], d_v),
-        "output": _affine(_matrix(rows, dim_out), _vector(zeros)),
+        "slopes": _make_matrix([key for h in heads for key in h.keys], d_k),
+        "offsets": _make_vector([logit for h in heads for logit in h.logits]),
+        "starts": _make_vector(starts, "q"),
+        "slots": _make_vector([i * d_v for i in range(len(heads))], "q"),
+        "gains": _make_vector([0.0] * sum(n_keys)),
+        "values": _make_matrix([value for h in heads for value in h.values], d_v),
+        "output": _make_affine(_make_matrix(rows, dim_out), _make_vector(zeros)),
         "residual": residual,
-        "reads": _matrix([range(a, b) for a, b in pairwise(firsts)], d_k, "q"),
+        "reads": _make_matrix([range(a, b) for a, b in pairwise(firsts)], d_k, "q"),
     }
 
 
 def _read_head(fields: dict[str, Any], tensors: Tensors) -> dict[str, Any]:
     n_numbers = tensors.n_numbers
-    layer = _attention_layer([_take_head(fields, tensors, "")], False, n_numbers)
-    n_in, n_out = _dims(layer["query"])[0], _dims(layer["output"])[1]
+    layer = _make_attention_layer([_take_head(fields, tensors, "")], False, n_numbers)
+    n_in, n_out = _map_dimensions(layer["query"])[0], _map_dimensions(layer["output"])[1]
     words = [("block 0", "head", "key")]
-    return _network([layer], _identity(n_in), _identity(n_out), words)
+    return _make_network([layer], _make_identity(n_in), _make_identity(n_out), words)
 
 
 def _read_transformer(fields: dict[str, Any], tensors: Tensors) -> dict[str, Any]:
-    _only(fields, {"blocks"})
+    _require_fields(fields, {"blocks"})
     layers = []
     words: list[Words] = []
-    for i, block in enumerate(_get(fields, "blocks", list)):
-        _only(block, {"heads", "ffn", "attention_residual", "ffn_residual"})
+    for i, block in enumerate(_get_field(fields, "blocks", list)):
+        _require_fields(block, {"heads", "ffn", "attention_residual", "ffn_residual"})
         heads = [
             _take_head(head, tensors, f"blocks.{i}.heads.{j}.")
-            for j, head in enumerate(_get(block, "heads", list))
+            for j, head in enumerate(_get_field(block, "heads", list))
         ]
-        residuals = [_get(block, f"{name}_residual", bool) for name in ("attention", "ffn")]
+        residuals = [_get_field(block, f"{name}_residual", bool) for name in ("attention", "ffn")]
         if heads:
-            layers.append(_attention_layer(heads, residuals[0], tensors.n_numbers))
+            layers.append(_make_attention_layer(heads, residuals[0], tensors.n_numbers))
             words.append((f"block {i}", "head", "key"))
-        if _get(block, "ffn", bool):
+        if _get_field(block, "ffn", bool):
             before = _take_affine(tensors, f"blocks.{i}.ffn.", ("w_in", "b_in"))
             after = _take_affine(tensors, f"blocks.{i}.ffn.", ("w_out", "b_out"))
-            layers.append(_relu_layer(before, after, residuals[1]))
+            layers.append(_make_relu_layer(before, after, residuals[1]))
             words.append((f"block {i}", "unit", "form"))
         elif not heads:
             raise UnreadableError("a block must have a head or a feed-forward layer")
     if not layers:
         raise UnreadableError("`blocks` must not be empty")
     embedding, readout = (_take_affine(tensors, f"{name}.") for name in ("embedding", "readout"))
-    return _network(layers, embedding, readout, words)
+    return _make_network(layers, embedding, readout, words)
 
 
 def _read_argmax(fields: dict[str, Any], tensors: Tensors) -> dict[str, Any]:
-    _only({"identities": [], **fields}, {"residuals", "identities"})
+    _require_fields({"identities": [], **fields}, {"residuals", "identities"})
     names = fields.get("identities", [])
     if type(names) is not list or not all(type(name) is str for name in names):
         raise UnreadableError("`identities` must be a list of names")
@@ -755,10 +775,10 @@ def _read_argmax(fields: dict[str, Any], tensors: Tensors) -> dict[str, Any]:
         bias = tensors.take(f"{prefix}bias", None)
         if any(bias.numbers):
             raise UnreadableError(f"the tensor `{prefix:.60}bias` of an identity must be zero")
-        return _identity(len(bias.numbers))
+        return _make_identity(len(bias.numbers))
 
     layers = []
-    for i, residual in enumerate(_get(fields, "residuals", list)):
+    for i, residual in enumerate(_get_field(fields, "residuals", list)):
         if type(residual) is not bool:
             raise UnreadableError("`residuals` must contain true or false")
         prefix = f"layers.{i}."
@@ -783,7 +803,7 @@ def _read_argmax(fields: dict[str, Any], tensors: Tensors) -> dict[str, Any]:
             }
         )
     words = _layer_words(layers, "group")
-    network = _network(layers, affine("embedding."), affine("readout."), words)
+    network = _make_network(layers, affine("embedding."), affine("readout."), words)
     if identities:
         raise UnreadableError(
             f"`identities` must name maps of the model; got {min(identities)!r:.60}"
@@ -869,7 +889,7 @@ def network_of(stored: dict[str, Any]) -> Network:
         if layer.query.n_in != width or (layer.residual and width_out != width):
             raise UnreadableError("the layers of the model have inconsistent sizes")
         width = width_out
-    if _dims(stored["readout"])[0] != width:
+    if _map_dimensions(stored["readout"])[0] != width:
         raise UnreadableError("the layers of the model have inconsistent sizes")
     hashed = {name: part for name, part in stored.items() if name != "words"}
     return Network(embedding, layers, fingerprint(hashed), list(stored["words"]))
@@ -943,21 +963,21 @@ def _integer_layer(stored: dict[str, Any]) -> Layer:
 # Composing layers. Forms are integer rows; the last row of a list is the constant 1.
 
 
-def _combine(rows: list[Terms], forms: list[Row]) -> list[Row]:
+def _multiply_rows(rows: list[Terms], forms: list[Row]) -> list[Row]:
     """Multiply a matrix, given as rows without zeros, by forms."""
     columns = list(zip(*forms, strict=True))
     return [[sum([x * column[k] for k, x in terms]) for column in columns] for terms in rows]
 
 
 def _apply_map(affine: Map, forms: list[Row]) -> list[Row]:
-    return [*_combine(affine.rows, forms), [affine.scale * x for x in forms[-1]]]
+    return [*_multiply_rows(affine.rows, forms), [affine.scale * x for x in forms[-1]]]
 
 
-def _scores(layer: Layer, forms: list[Row]) -> list[Row]:
+def _compose_scores(layer: Layer, forms: list[Row]) -> list[Row]:
     """Return the scores of a layer, followed by the constant 1."""
     queries = _apply_map(layer.query, forms)
     unit = [layer.scores_scale * x for x in queries[-1]]
-    return [*_combine(layer.scores, queries), unit]
+    return [*_multiply_rows(layer.scores, queries), unit]
 
 
 def _find_coinciding(layer: Layer, scores: list[Row], winners: Sequence[int]) -> list[list[int]]:
@@ -968,7 +988,9 @@ def _find_coinciding(layer: Layer, scores: list[Row], winners: Sequence[int]) ->
     ]
 
 
-def _after(layer: Layer, forms: list[Row], scores: list[Row], tied: list[list[int]]) -> list[Row]:
+def _compose_after(
+    layer: Layer, forms: list[Row], scores: list[Row], tied: list[list[int]]
+) -> list[Row]:
     """Return the forms after a layer; several winners of a group contribute equal shares."""
     one = scores[-1][-1]
     shares = lcm(*(len(winners) for winners in tied))
@@ -1058,7 +1080,7 @@ def _primitive(row: Sequence[int]) -> Row:
     return [x // divisor for x in row]
 
 
-def _start(network: Network, claim: Claim) -> list[Row]:
+def _compose_input(network: Network, claim: Claim) -> list[Row]:
     """Return the input of the first layer as forms of t."""
     unit = [0] * claim.dim + [claim.denominator]
     return _apply_map(network.embedding, [*claim.chart, unit])
@@ -1120,27 +1142,29 @@ def _check_tiling(network: Network, claim: Claim) -> None:
     polygons = [polygon for quadrant in corners if (polygon := _clip(quadrant, sides))]
     # Cells whose signatures begin alike are processed together: they share the composition of their
     # first layers, and the polygons on which these layers have the given winners.
-    begin = partial(_start, network, claim)
+    begin = partial(_compose_input, network, claim)
     todo = [(0, 0, begin, range(len(claim.signatures)), polygons)]
     while todo:
         index, column, compose, cells, polygons = todo.pop()
         if index == len(network.layers):
             continue
         layer, words, forms = network.layers[index], network.words[index], compose()
-        scores = _scores(layer, forms)
+        scores = _compose_scores(layer, forms)
         _check_winners(layer, words, column, scores, claim, cells)
         nodes = [(cells, polygons)]
         for k, group in enumerate(layer.groups):
-            cut = partial(_split, claim, scores, column + k, group, partial(name_form, words, k))
+            cut = partial(
+                _split_polygons, claim, scores, column + k, group, partial(name_form, words, k)
+            )
             nodes = [part for node in nodes for part in cut(*node)]
         end = column + len(layer.groups)
         for part, pieces in nodes:
             tied = _find_coinciding(layer, scores, claim.signatures[part[0]][column:end])
-            compose = partial(_after, layer, forms, scores, tied)
+            compose = partial(_compose_after, layer, forms, scores, tied)
             todo.append((index + 1, end, compose, part, pieces))
 
 
-def _split(
+def _split_polygons(
     claim: Claim,
     scores: list[Row],
     column: int,
@@ -1163,7 +1187,7 @@ def _split(
     Yields:
         For each winner, the cells that list it, and its part of the polygons.
     """
-    parts = _ranges(claim.signatures, cells, column, column + 1)
+    parts = _split_range(claim.signatures, cells, column, column + 1)
     winners = [group[claim.signatures[part[0]][column]] for part in parts]
     for winner, part in zip(winners, parts, strict=True):
         above = {
@@ -1185,12 +1209,12 @@ def _check_corners(row: Row, polygons: list[list[Point]], begins: Row, rival: st
         for corner in polygon:
             if _dot(row, corner) < 0:
                 raise RefusedError(
-                    f"the cells do not cover the domain: {_where(corner)}, {rival} wins in an "
-                    f"unlisted cell whose signature begins with {begins!s:.200}"
+                    f"the cells do not cover the domain: {_describe_position(corner)}, {rival} "
+                    f"wins in an unlisted cell whose signature begins with {begins!s:.200}"
                 )
 
 
-def _where(corner: Point) -> str:
+def _describe_position(corner: Point) -> str:
     """Describe the position of a corner. This is the only quotient here, and only for messages."""
     *coordinates, w = corner
     try:
@@ -1199,7 +1223,7 @@ def _where(corner: Point) -> str:
         return "far away"
 
 
-def _ranges(signatures: list[Row], cells: range, column: int, end: int) -> list[range]:
+def _split_range(signatures: list[Row], cells: range, column: int, end: int) -> list[range]:
     """Cut a sorted range of cells where some of their columns change."""
     keys = [signatures[cell][column:end] for cell in cells]
     cuts = [i for i, (one, other) in enumerate(pairwise(keys), 1) if one != other]
@@ -1281,7 +1305,7 @@ def _check_refusals(network: Network, claim: Claim, proofs: list[list[Terms]]) -
         columns.append(columns[-1] + len(layer.groups))
     tree = _Tree(network, claim, columns, owners)
     supplies = [iter(part) for part in proofs]
-    todo = _enter(tree, 0, _start(network, claim), range(len(claim.signatures)), {})
+    todo = _enter_layer(tree, 0, _compose_input(network, claim), range(len(claim.signatures)), {})
     while todo:
         node = todo.pop()
         # The proofs of a node are in the part that has its first cell.
@@ -1290,7 +1314,7 @@ def _check_refusals(network: Network, claim: Claim, proofs: list[list[Terms]]) -
             proof = next(supply, None)
             column = columns[node.depth] + group
             decided = {**node.decided, column: (node.scores, form)}
-            if why := _flaw_of(tree, proof, decided):
+            if why := _find_flaw(tree, proof, decided):
                 number = form - network.layers[node.depth].groups[group][0]
                 raise RefusedError(
                     f"{name_form(network.words[node.depth], group, number)} wins in no listed cell "
@@ -1298,20 +1322,22 @@ def _check_refusals(network: Network, claim: Claim, proofs: list[list[Terms]]) -
                 )
         split = next((k for k, present in enumerate(node.present) if len(present) > 1), None)
         if split is not None:
-            todo += reversed(_children(tree, node, split))
+            todo += reversed(_split_node(tree, node, split))
             continue
         layer = network.layers[node.depth]
         first, end = columns[node.depth], columns[node.depth + 1]
         decided = {first + k: (node.scores, winner) for k, (winner,) in enumerate(node.present)}
         tied = _find_coinciding(layer, node.scores, claim.signatures[node.cells[0]][first:end])
         if node.depth + 1 < len(network.layers):
-            after = _after(layer, node.forms, node.scores, tied)
-            todo += _enter(tree, node.depth + 1, after, node.cells, {**node.decided, **decided})
+            after = _compose_after(layer, node.forms, node.scores, tied)
+            todo += _enter_layer(
+                tree, node.depth + 1, after, node.cells, {**node.decided, **decided}
+            )
     if any(next(supply, None) is not None for supply in supplies):
         raise RefusedError("the certificate has more proofs than branches to refuse")
 
 
-def _enter(
+def _enter_layer(
     tree: _Tree,
     index: int,
     forms: list[Row],
@@ -1322,9 +1348,9 @@ def _enter(
     if not tree.network.layers:
         return []
     layer, column = tree.network.layers[index], tree.columns[index]
-    scores = _scores(layer, forms)
+    scores = _compose_scores(layer, forms)
     _check_winners(layer, tree.network.words[index], column, scores, tree.claim, cells)
-    present = [_present(tree, index, k, cells) for k in range(len(layer.groups))]
+    present = [_list_winners(tree, index, k, cells) for k in range(len(layer.groups))]
     refused = []
     for k, group in enumerate(layer.groups):
         seen: list[Row] = []
@@ -1336,20 +1362,20 @@ def _enter(
     return [_Node(index, forms, scores, cells, present, refused, decided)]
 
 
-def _present(tree: _Tree, index: int, group: int, cells: range) -> list[int]:
+def _list_winners(tree: _Tree, index: int, group: int, cells: range) -> list[int]:
     """Return the forms of a group that win in some of the cells."""
     column, forms = tree.columns[index] + group, tree.network.layers[index].groups[group]
     return sorted({forms[tree.claim.signatures[cell][column]] for cell in cells})
 
 
-def _children(tree: _Tree, node: _Node, split: int) -> list[_Node]:
+def _split_node(tree: _Tree, node: _Node, split: int) -> list[_Node]:
     """Split the cells of a node by the winner of a group."""
     column = tree.columns[node.depth] + split
-    ranges = _ranges(tree.claim.signatures, node.cells, column, column + 1)
+    ranges = _split_range(tree.claim.signatures, node.cells, column, column + 1)
     children = []
     for winner, cells in zip(node.present[split], ranges, strict=True):
         groups = range(len(node.present))
-        present = [_present(tree, node.depth, group, cells) for group in groups]
+        present = [_list_winners(tree, node.depth, group, cells) for group in groups]
         refused = [
             (group, form)
             for group in groups
@@ -1364,7 +1390,7 @@ def _children(tree: _Tree, node: _Node, split: int) -> list[_Node]:
     return children
 
 
-def _flaw_of(tree: _Tree, proof: Terms | None, decided: dict[int, tuple[list[Row], int]]) -> str:
+def _find_flaw(tree: _Tree, proof: Terms | None, decided: dict[int, tuple[list[Row], int]]) -> str:
     """Return what is wrong with a proof; empty if it is valid.
 
     A proof is valid if positive multiples of inequalities that hold strictly add up to zero.

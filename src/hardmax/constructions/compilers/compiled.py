@@ -202,7 +202,7 @@ class CompiledTransformer:
         layers, last = piece_layers(self.source, self.origins)
         rates = None if self.epsilon is None else [plan.rate for plan in self.plans]
         bounds = [
-            propagate(layers, last, _box_around(point), rates, self.plans).errors
+            propagate(layers, last, _enclose_point(point), rates, self.plans).errors
             for point in batch.rows
         ]
         return batch.unpack(np.array(bounds).reshape(len(bounds), last.dim_out))
@@ -245,12 +245,12 @@ class CompiledTransformer:
         layers, last = piece_layers(self.source, self.origins)
         rates = sharpest_rates(layers, last, self.box)
         bounds = propagate(layers, last, self.box, rates)
-        soft = build_compiled(self.source, self.box, bounds.worst, bounds.plans, self.origins)
+        soft = build_transformer(self.source, self.box, bounds.worst, bounds.plans, self.origins)
         return replace(soft, assumption=self.assumption)
 
     @cached_property
     def float32(self) -> Float32Rounding:
-        """A proven bound on the error of the exported module in float32, with its unavoidable part.
+        """A proven bound on the float32 error of the exported module, and its unavoidable part.
 
         It is computed on first access, which takes up to about two seconds.
         """
@@ -307,13 +307,13 @@ class CompiledTransformer:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the transformer, the network and the box to a file, for `load_compiled`."""
-        from hardmax.constructions.compilers.compiled_files import save_compiled
+        from hardmax.constructions.compilers.compiled_files import save_transformer
 
-        save_compiled(self, path)
+        save_transformer(self, path)
 
 
 @np.errstate(under="ignore")
-def _box_around(point: FloatArray) -> Box:
+def _enclose_point(point: FloatArray) -> Box:
     """Return the smallest box in float64 whose interior contains a point."""
     return Box(np.nextafter(point, -np.inf), np.nextafter(point, np.inf))
 
@@ -337,10 +337,10 @@ def compile_network(
     layers, last = piece_layers(source, origins)
     rates = None if epsilon is None else choose_rates(layers, last, box, epsilon, rounding)
     plans = propagate(layers, last, box, rates).plans
-    return build_compiled(source, box, epsilon, plans, origins)
+    return build_transformer(source, box, epsilon, plans, origins)
 
 
-def build_compiled(
+def build_transformer(
     source: SourceNetwork,
     box: Box,
     epsilon: float | None,

@@ -13,7 +13,7 @@ import numpy as np
 
 from hardmax._ground.arguments import Sizes
 from hardmax.constructions.compilers._bounds.certified_errors import LayerPlan
-from hardmax.constructions.compilers.compiled import CompiledTransformer, build_compiled
+from hardmax.constructions.compilers.compiled import CompiledTransformer, build_transformer
 from hardmax.constructions.compilers.piece_layers import (
     Origins,
     PieceLayer,
@@ -60,7 +60,7 @@ In addition to the tensors of the network, the file has these tensors, all F64:
 """
 
 
-def save_compiled(compiled: CompiledTransformer, path: str | os.PathLike[str]) -> None:
+def save_transformer(compiled: CompiledTransformer, path: str | os.PathLike[str]) -> None:
     """Write a compiled transformer (see `CompiledTransformer.save`)."""
     write_tensor_file(path, *compiled_parts(compiled))
 
@@ -83,11 +83,11 @@ def compiled_parts(
         tensors["origins.tokens"] = origins.tokens.astype(np.float64)
     elif origins is not None:
         tensors["origins.units"] = origins.units.astype(np.float64)
-    tensors |= _weights(compiled.token_transformer)
+    tensors |= _transformer_tensors(compiled.token_transformer)
     header = {
         "format": COMPILED_FORMAT,
         "epsilon": compiled.epsilon,
-        "transformer": _description(compiled.token_transformer),
+        "transformer": _describe_transformer(compiled.token_transformer),
         **fields,
     }
     if compiled.assumption is not None:
@@ -146,28 +146,30 @@ def compiled_from_parts(
     assumption = take_field(fields, "assumption", str) if "assumption" in fields else None
     description = fields.pop("transformer", None)
     weights = {name: tensors.pop(name) for name in list(tensors) if name.startswith("transformer.")}
-    origins = _origins(tensors)
+    origins = _read_origins(tensors)
     source = TensorSource(fields, tensors)
     network: SourceNetwork = read_parts(source, ("ReluNetwork", "MaxoutNetwork"))
     layers, last = piece_layers(network, origins)
     box = Box(source.take_tensor("box.low"), source.take_tensor("box.high"))
     if box.dim != network.dim_in:
         raise RecordFormatError(f"`box.low` must have {network.dim_in} entries; got {box.dim}.")
-    plans = _plans(source, layers)
+    plans = _read_plans(source, layers)
     source.finish()
     _refuse_sizes(weights, layers, Slots.of(layers, last))
-    compiled = replace(build_compiled(network, box, epsilon, plans, origins), assumption=assumption)
-    expected = _weights(compiled.token_transformer)
+    compiled = replace(
+        build_transformer(network, box, epsilon, plans, origins), assumption=assumption
+    )
+    expected = _transformer_tensors(compiled.token_transformer)
     for name in sorted(set(weights) | set(expected)):
         mine, other = expected.get(name), weights.get(name)
         if mine is None or other is None or not _are_identical(mine, other):
             raise RecordFormatError(f"the tensor `{name}` does not fit the network.")
-    if description != _description(compiled.token_transformer):
+    if description != _describe_transformer(compiled.token_transformer):
         raise RecordFormatError("`transformer` does not describe the transformer of the network.")
     return compiled
 
 
-def _origins(tensors: dict[str, AnyArray]) -> Origins | None:
+def _read_origins(tensors: dict[str, AnyArray]) -> Origins | None:
     names = ("origins.points", "origins.tokens", "origins.units")
     points, tokens, units = (tensors.pop(name, None) for name in names)
     if points is None and tokens is None and units is None:
@@ -185,7 +187,7 @@ def _origins(tensors: dict[str, AnyArray]) -> Origins | None:
     return TokenOrigins(points, numbers) if units is None else UnitOrigins(points, numbers)
 
 
-def _plans(source: TensorSource, layers: list[PieceLayer]) -> tuple[LayerPlan, ...]:
+def _read_plans(source: TensorSource, layers: list[PieceLayer]) -> tuple[LayerPlan, ...]:
     sizes = Sizes(n_layers=len(layers))
     shape = ("n_layers",)
     rates = sizes.floats("plan.rates", source.take_tensor("plan.rates"), shape, nonempty=())
@@ -212,7 +214,7 @@ def _are_identical(left: AnyArray, right: AnyArray) -> bool:
     return left.shape == right.shape and left.tobytes() == right.tobytes()
 
 
-def _weights(model: TokenTransformer) -> dict[str, AnyArray]:
+def _transformer_tensors(model: TokenTransformer) -> dict[str, AnyArray]:
     """Return the tensors of the transformer, with the heads of a block side by side."""
     tensors: dict[str, AnyArray] = {
         "embedding_weight": model.embedding_weight,
@@ -233,7 +235,7 @@ def _weights(model: TokenTransformer) -> dict[str, AnyArray]:
     return {f"transformer.{name}": np.array(array, order="C") for name, array in tensors.items()}
 
 
-def _description(model: TokenTransformer) -> dict[str, Any]:
+def _describe_transformer(model: TokenTransformer) -> dict[str, Any]:
     return {
         "n_tokens": model.n_tokens,
         "width": model.width,

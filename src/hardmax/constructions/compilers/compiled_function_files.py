@@ -1,7 +1,7 @@
 """Write compiled functions to files, and read them back.
 
-A file contains everything that `save_compiled` writes, and the rounding of the pieces. The errors
-of a compiled function refer to the function, not to the network between the function and the
+A file contains everything that `save_transformer` writes, and the rounding of the pieces. The
+errors of a compiled function refer to the function, not to the network between the function and the
 transformer, so the file must bound the difference between these two. The function itself is not in
 the file; therefore this bound is the only number that the reader cannot compute again.
 """

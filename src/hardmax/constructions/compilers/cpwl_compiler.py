@@ -11,7 +11,7 @@ from hardmax._ground.arguments import choice, number, read_only_copy
 from hardmax._ground.display import html_card
 from hardmax.constructions.compilers._bounds.float32_errors import Float32Rounding
 from hardmax.constructions.compilers.compiled import CompiledTransformer, compile_network
-from hardmax.constructions.compilers.functions.cancellation import cancels
+from hardmax.constructions.compilers.functions.cancellation import has_cancellation
 from hardmax.constructions.compilers.functions.clamped_lines import maxout_from_segments
 from hardmax.constructions.compilers.functions.convex_differences import MAX_PIECES
 from hardmax.constructions.compilers.functions.hats import maxout_from_hats
@@ -172,7 +172,7 @@ def compile_cpwl(
             "arity already."
         )
     if name == "hats":
-        return _compile_form(_hats(f, where), where, target)
+        return _compile_form(_make_hats(f, where), where, target)
     if name == "segments":
         if not isinstance(f, Knots):
             raise ArgumentError(
@@ -183,7 +183,7 @@ def compile_cpwl(
     try:
         form = maxout_form(f, where, max_pieces=max_pieces)
     except SizeLimitError:
-        hats = _small_hats(f, where) if may_be_hats else None
+        hats = _find_small_hats(f, where) if may_be_hats else None
         if hats is None:
             raise
         return _compile_form(hats, where, target)
@@ -194,8 +194,8 @@ def compile_cpwl(
                 f"hidden layer; this network is {form.network!r}."
             )
         form = reduce_arity(form)
-    elif may_be_hats and cancels(form, f):
-        hats = _small_hats(f, where)
+    elif may_be_hats and has_cancellation(form, f):
+        hats = _find_small_hats(f, where)
         if hats is not None:
             try:
                 return _compile_form(hats, where, target)
@@ -209,7 +209,7 @@ def _compile_form(form: MaxoutForm, box: Box, epsilon: float | None) -> Compiled
     return with_piece_rounding(compiled, form)
 
 
-def _hats(f: Any, box: Box) -> MaxoutForm:
+def _make_hats(f: Any, box: Box) -> MaxoutForm:
     if not isinstance(f, Knots | Mesh):
         raise ArgumentError(
             f"`method='hats'` requires Knots or a Mesh; got a {type(f).__name__}. Use 'auto' or "
@@ -218,16 +218,16 @@ def _hats(f: Any, box: Box) -> MaxoutForm:
     return maxout_from_hats(f, box)
 
 
-def _small_hats(f: Knots | Mesh, box: Box) -> MaxoutForm | None:
+def _find_small_hats(f: Knots | Mesh, box: Box) -> MaxoutForm | None:
     """Return the sum of hats; None if it is too large or does not fit float32."""
     try:
-        hats = _hats(f, box)
+        hats = _make_hats(f, box)
     except ArgumentError:
         return None
-    return hats if _numbers(hats) <= _MOST_NUMBERS else None
+    return hats if _count_numbers(hats) <= _MOST_NUMBERS else None
 
 
-def _numbers(form: MaxoutForm) -> int:
+def _count_numbers(form: MaxoutForm) -> int:
     """Return the number of weights that the transformer of a form stores."""
     layers, last = piece_layers(form.network, form.origins)
     return Slots.of(layers, last).numbers(layers)

@@ -51,7 +51,7 @@ def compile_maxout(
 
     Raises:
         DtypeError: If `net` is not a maxout network.
-        ShapeMismatchError: If the dimension of the box is not that of the network's inputs.
+        ShapeMismatchError: If the box and the network's inputs have different dimensions.
         ArgumentError: If `epsilon` is not larger than the rounding error, or requires temperatures
             outside the range of float32.
         SizeLimitError: If the transformer would store more than $2^{28}$ numbers.
@@ -166,10 +166,10 @@ def compile_file(
         >>> told.assumption, bare([0.5]).tolist(), told([0.5]).tolist()
         (None, [0.5], [1.0])
     """
-    return compile_read(read_network_file(path, activations, last_activation), box, epsilon)
+    return compile_network_file(read_network_file(path, activations, last_activation), box, epsilon)
 
 
-def compile_read(
+def compile_network_file(
     file: NetworkFile, box: Box | str | tuple[float, float], epsilon: float | None
 ) -> CompiledTransformer:
     """Compile a network that was read from a file (see `compile_file`)."""

@@ -49,25 +49,27 @@ class _Graph:
         helper, proto = self.onnx.helper, self.onnx.TensorProto
         kind = proto.DOUBLE if self.dtype == np.float64 else proto.FLOAT
         flat = model.embedding_weight.reshape(model.dim_in, -1)
-        rows = self.node("MatMul", "x", self.floats(flat))
-        shape = self.integers([-1, model.n_tokens, model.width])
-        state = self.node("Reshape", rows, shape)
-        state = self.node("Add", state, self.floats(model.embedding_bias))
+        rows = self.add_node("MatMul", "x", self.add_floats(flat))
+        shape = self.add_integers([-1, model.n_tokens, model.width])
+        state = self.add_node("Reshape", rows, shape)
+        state = self.add_node("Add", state, self.add_floats(model.embedding_bias))
         for block in model.blocks:
             if block.heads:
-                parts = [self.heads(model, stack, state) for stack in stack_heads(block)]
+                parts = [self.add_heads(model, stack, state) for stack in stack_heads(block)]
                 total = parts[0]
                 for part in parts[1:]:
-                    total = self.node("Add", total, part)
-                state = self.node("Add", state, total) if block.attention_residual else total
+                    total = self.add_node("Add", total, part)
+                state = self.add_node("Add", state, total) if block.attention_residual else total
             if block.ffn is not None:
                 ffn = block.ffn
-                units = self.node("Relu", self.affine(state, ffn.w_in, np.asarray(ffn.b_in)))
-                result = self.affine(units, ffn.w_out, np.asarray(ffn.b_out))
-                state = self.node("Add", state, result) if block.ffn_residual else result
-        token = self.constant(np.array(model.readout_token, dtype=np.int64))
-        row = self.node("Gather", state, token, axis=1)
-        output = self.affine(row, model.readout.weight, model.readout.bias)
+                units = self.add_node(
+                    "Relu", self.add_affine(state, ffn.w_in, np.asarray(ffn.b_in))
+                )
+                result = self.add_affine(units, ffn.w_out, np.asarray(ffn.b_out))
+                state = self.add_node("Add", state, result) if block.ffn_residual else result
+        token = self.add_constant(np.array(model.readout_token, dtype=np.int64))
+        row = self.add_node("Gather", state, token, axis=1)
+        output = self.add_affine(row, model.readout.weight, model.readout.bias)
         self.nodes.append(helper.make_node("Identity", [output], ["y"]))
         graph = helper.make_graph(
             self.nodes,
@@ -83,42 +85,42 @@ class _Graph:
         self.onnx.checker.check_model(result)
         return result
 
-    def heads(self, model: TokenTransformer, stack: HeadStack, state: str) -> str:
+    def add_heads(self, model: TokenTransformer, stack: HeadStack, state: str) -> str:
         """Add heads of equal sizes, which map `(n, n_tokens, width)` to the same shape."""
-        query = self.affine(state, stack.query_weight, stack.query_bias)
-        query = self.split(query, model.n_tokens, stack.n_heads, stack.d_k, (0, 2, 1, 3))
-        key = self.node("MatMul", state, self.floats(stack.key_weight))
-        key = self.split(key, model.n_tokens, stack.n_heads, stack.d_k, (0, 2, 3, 1))
-        value = self.node("MatMul", state, self.floats(stack.value_weight))
-        value = self.split(value, model.n_tokens, stack.n_heads, stack.d_v, (0, 2, 1, 3))
-        scores = self.node("MatMul", query, key)
-        scores = self.node("Mul", scores, self.floats(np.array(1.0 / np.sqrt(stack.d_k))))
+        query = self.add_affine(state, stack.query_weight, stack.query_bias)
+        query = self.split_heads(query, model.n_tokens, stack.n_heads, stack.d_k, (0, 2, 1, 3))
+        key = self.add_node("MatMul", state, self.add_floats(stack.key_weight))
+        key = self.split_heads(key, model.n_tokens, stack.n_heads, stack.d_k, (0, 2, 3, 1))
+        value = self.add_node("MatMul", state, self.add_floats(stack.value_weight))
+        value = self.split_heads(value, model.n_tokens, stack.n_heads, stack.d_v, (0, 2, 1, 3))
+        scores = self.add_node("MatMul", query, key)
+        scores = self.add_node("Mul", scores, self.add_floats(np.array(1.0 / np.sqrt(stack.d_k))))
         if model.mask is not None:
             closed = np.where(model.mask, 0.0, -np.inf).astype(self.dtype)
-            scores = self.node("Add", scores, self.constant(closed))
-        mixed = self.node("MatMul", self.node("Softmax", scores, axis=-1), value)
-        mixed = self.node("Transpose", mixed, perm=(0, 2, 1, 3))
-        shape = self.integers([0, model.n_tokens, stack.n_heads * stack.d_v])
-        mixed = self.node("Reshape", mixed, shape)
-        return self.node("MatMul", mixed, self.floats(stack.output_weight))
+            scores = self.add_node("Add", scores, self.add_constant(closed))
+        mixed = self.add_node("MatMul", self.add_node("Softmax", scores, axis=-1), value)
+        mixed = self.add_node("Transpose", mixed, perm=(0, 2, 1, 3))
+        shape = self.add_integers([0, model.n_tokens, stack.n_heads * stack.d_v])
+        mixed = self.add_node("Reshape", mixed, shape)
+        return self.add_node("MatMul", mixed, self.add_floats(stack.output_weight))
 
-    def split(
+    def split_heads(
         self, rows: str, n_tokens: int, n_heads: int, size: int, order: tuple[int, ...]
     ) -> str:
         """Split the columns into one axis per head, and permute the axes."""
-        shape = self.integers([0, n_tokens, n_heads, size])
-        return self.node("Transpose", self.node("Reshape", rows, shape), perm=order)
+        shape = self.add_integers([0, n_tokens, n_heads, size])
+        return self.add_node("Transpose", self.add_node("Reshape", rows, shape), perm=order)
 
-    def affine(self, rows: str, weight: FloatArray, bias: FloatArray) -> str:
-        product = self.node("MatMul", rows, self.floats(weight))
-        return self.node("Add", product, self.floats(bias))
+    def add_affine(self, rows: str, weight: FloatArray, bias: FloatArray) -> str:
+        product = self.add_node("MatMul", rows, self.add_floats(weight))
+        return self.add_node("Add", product, self.add_floats(bias))
 
-    def node(self, operation: str, *inputs: str, **attributes: Any) -> str:
+    def add_node(self, operation: str, *inputs: str, **attributes: Any) -> str:
         name = f"v{len(self.nodes)}"
         self.nodes.append(self.onnx.helper.make_node(operation, inputs, [name], **attributes))
         return name
 
-    def floats(self, array: FloatArray) -> str:
+    def add_floats(self, array: FloatArray) -> str:
         with np.errstate(over="ignore", under="ignore"):
             narrow = array.astype(self.dtype)
         if not np.isfinite(narrow).all():
@@ -126,12 +128,12 @@ class _Graph:
                 f"`dtype` must represent every weight, but {np.abs(array).max()} is outside the "
                 f"range of {self.dtype}. Use float64."
             )
-        return self.constant(narrow)
+        return self.add_constant(narrow)
 
-    def integers(self, numbers: list[int]) -> str:
-        return self.constant(np.array(numbers, dtype=np.int64))
+    def add_integers(self, numbers: list[int]) -> str:
+        return self.add_constant(np.array(numbers, dtype=np.int64))
 
-    def constant(self, array: AnyArray) -> str:
+    def add_constant(self, array: AnyArray) -> str:
         name = f"c{len(self.constants)}"
         self.constants.append(self.onnx.numpy_helper.from_array(np.array(array, order="C"), name))
         return name

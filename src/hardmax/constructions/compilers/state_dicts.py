@@ -114,16 +114,16 @@ def read_network_file(
         (MaxoutNetwork(1 -> [2] -> 1, ranks 2 to 2), [1.0])
     """
     stated = activations is not None or last_activation is not None
-    steps = _own_steps(path)
+    steps = _read_own_steps(path)
     if steps is not None:
-        _refuse_statement(path, stated)
+        _refuse_activations(path, stated)
         words = [str(step) for step in steps if isinstance(step, Activation)]
         ending = [] if steps and isinstance(steps[-1], Activation) else ["identity"]
         return NetworkFile(_network(path, steps), (*words, *ending), "file")
     is_pickled = is_torch_file(path)
     header, tensors = (None, read_torch_tensors(path)) if is_pickled else read_tensors(path)
     if header is not None:
-        _refuse_statement(path, stated)
+        _refuse_activations(path, stated)
         model = load_model(path)
         if not isinstance(model, ReluNetwork | MaxoutNetwork):
             raise RecordFormatError(
@@ -137,16 +137,16 @@ def read_network_file(
         layers = StateDict.from_tensors(tensors)
         maps = layers.maps()
     except HardmaxError as error:
-        raise _no_network(path, error) from None
+        raise _wrong_file_error(path, error) from None
     try:
         used = layers.activations(activations, last_activation)
     except RecordFormatError as error:
-        raise _no_network(path, error) from None
+        raise _wrong_file_error(path, error) from None
     network = _network(path, interleave(maps, used))
     return NetworkFile(network, tuple(map(str, used)), "stated" if stated else "assumed")
 
 
-def _own_steps(path: str | os.PathLike[str]) -> list[Step] | None:
+def _read_own_steps(path: str | os.PathLike[str]) -> list[Step] | None:
     """Return the steps of an ONNX file or a scripted module; None for other files."""
     if Path(path).suffix.lower() == ".onnx":
         return read_onnx_steps(path)
@@ -155,23 +155,23 @@ def _own_steps(path: str | os.PathLike[str]) -> list[Step] | None:
     try:
         return read_script_steps(path)
     except HardmaxError as error:
-        raise _no_network(path, error) from None
+        raise _wrong_file_error(path, error) from None
 
 
 def _network(path: str | os.PathLike[str], steps: Sequence[Step]) -> SourceNetwork:
     try:
         return build_network(steps, SizeLimit(Path(path).stat().st_size))
     except HardmaxError as error:
-        raise _no_network(path, error) from None
+        raise _wrong_file_error(path, error) from None
 
 
-def _no_network(path: str | os.PathLike[str], error: HardmaxError) -> RecordFormatError:
+def _wrong_file_error(path: str | os.PathLike[str], error: HardmaxError) -> RecordFormatError:
     return RecordFormatError(
         f"`path` must be a file with a ReLU or maxout network; {path}: {error}"
     )
 
 
-def _refuse_statement(path: str | os.PathLike[str], stated: bool) -> None:
+def _refuse_activations(path: str | os.PathLike[str], stated: bool) -> None:
     if stated:
         raise ArgumentError(
             f"`activations` cannot be combined with {path}, which specifies its own activations. "

@@ -54,7 +54,7 @@ def choose_rates(
         ArgumentError: If rounding alone exceeds `epsilon`, or a temperature is outside the range of
             float32.
     """
-    hard = propagate(layers, last, box, None).plus(rounding)
+    hard = propagate(layers, last, box, None).add_error(rounding)
     if not hard.worst < epsilon:
         raise ArgumentError(
             f"`epsilon` must be above {hard.worst:.3g}, the bound on rounding in float64; got "
@@ -63,11 +63,11 @@ def choose_rates(
 
     def bounds(taus: FloatArray) -> ErrorBounds | None:
         try:
-            return propagate(layers, last, box, (1.0 / taus).tolist()).plus(rounding)
+            return propagate(layers, last, box, (1.0 / taus).tolist()).add_error(rounding)
         except ArgumentError:  # The temperatures are so high that bounds overflow.
             return None
 
-    best = _largest_factor(bounds, np.ones(len(layers)), hard.worst, epsilon, _ROUGH)
+    best = _find_largest_factor(bounds, np.ones(len(layers)), hard.worst, epsilon, _ROUGH)
     if best is None:  # No temperature matters: each unit has one piece or does not affect outputs.
         return [1.0] * len(layers)
     latest = best
@@ -79,7 +79,7 @@ def choose_rates(
         # A layer without influence becomes hotter step by step, because it may gain influence.
         ratios = np.where(shares > 0.0, wanted / np.where(shares > 0.0, shares, 1.0), _MOST_RISE)
         taus = latest.temperatures * np.minimum(ratios, _MOST_RISE)
-        found = _largest_factor(bounds, taus, hard.worst, epsilon, _ROUGH)
+        found = _find_largest_factor(bounds, taus, hard.worst, epsilon, _ROUGH)
         if found is None:
             break
         latest = found
@@ -87,7 +87,7 @@ def choose_rates(
             best = found
         if ratios.max() < 1.0 + _EVEN and ratios.min() > 1.0 - _EVEN:
             break
-    best = _largest_factor(bounds, best.temperatures, hard.worst, epsilon, _FINE) or best
+    best = _find_largest_factor(bounds, best.temperatures, hard.worst, epsilon, _FINE) or best
     # A rate that float32 holds exactly gives the same temperature in both precisions.
     taus = best.temperatures
     _refuse_range(taus, best.sizes, epsilon)
@@ -95,7 +95,7 @@ def choose_rates(
         rates = np.nextafter((1.0 / taus).astype(np.float32), np.float32(np.inf))
         # The bound need not change smoothly with the temperatures, so it is checked again.
         chosen = [float(rate) for rate in rates]
-        if propagate(layers, last, box, chosen).plus(rounding).worst <= epsilon:
+        if propagate(layers, last, box, chosen).add_error(rounding).worst <= epsilon:
             return chosen
         taus = taus * (1.0 - 2.0**-8)
         _refuse_range(taus, best.sizes, epsilon)
@@ -129,7 +129,7 @@ def sharpest_rates(layers: list[PieceLayer], last: AffineMap, box: Box) -> list[
     return [float(rate) for rate in (narrow if close else wide)]
 
 
-def _largest_factor(
+def _find_largest_factor(
     bounds: Callable[[FloatArray], ErrorBounds | None],
     directions: FloatArray,
     hard: float,

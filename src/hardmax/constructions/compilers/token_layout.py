@@ -163,8 +163,10 @@ def token_transformer(
     stale = list(range(n_state))
     for index, (layer, plan) in enumerate(zip(layers, plans, strict=True)):
         work = slots.work(index, layer.n_units)
-        blocks.append(TokenBlock(heads, _feed_forward(slots, layer, plan, work, stale)))
-        heads = [_maximum(slots, unit, work.start, plan.rate) for unit in range(layer.n_units)]
+        blocks.append(TokenBlock(heads, _make_feed_forward(slots, layer, plan, work, stale)))
+        heads = [
+            _make_maximum_head(slots, unit, work.start, plan.rate) for unit in range(layer.n_units)
+        ]
         stale = [*range(layer.n_units), *range(work.start, work.stop)]
     if heads:
         blocks.append(TokenBlock(heads))
@@ -184,7 +186,7 @@ def _refuse_size(slots: Slots, layers: list[PieceLayer]) -> None:
         )
 
 
-def _maximum(slots: Slots, unit: int, first: int, rate: float) -> TokenHead:
+def _make_maximum_head(slots: Slots, unit: int, first: int, rate: float) -> TokenHead:
     """Return the head that writes the soft maximum of a unit's pieces into the state."""
     query, work = np.zeros((slots.width, 1)), np.zeros((slots.width, 1))
     query[slots.one] = rate
@@ -194,7 +196,7 @@ def _maximum(slots: Slots, unit: int, first: int, rate: float) -> TokenHead:
     return TokenHead(query, work, work, state)
 
 
-def _feed_forward(
+def _make_feed_forward(
     slots: Slots, layer: PieceLayer, plan: LayerPlan, work: slice, stale: list[int]
 ) -> FeedForward:
     """Return the feed-forward part that writes a layer's pieces and clears the other slots."""

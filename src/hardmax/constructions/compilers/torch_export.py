@@ -27,12 +27,12 @@ from hardmax.typing import FloatArray
 
 def __getattr__(name: str) -> Any:
     if name in ("ExportedBlock", "ExportedTransformer"):
-        return _classes(load_torch())[name]
+        return _create_classes(load_torch())[name]
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 @cache
-def _classes(torch: Any) -> dict[str, Any]:
+def _create_classes(torch: Any) -> dict[str, Any]:
     # TorchScript treats a parameter without annotation as a tensor and does not support `Any`.
     class ExportedBlock(torch.nn.Module):  # type: ignore[misc]
         """Attention and a feed-forward part, each with or without a residual connection."""
@@ -96,7 +96,7 @@ def token_module(model: TokenTransformer, dtype: Any = "float64") -> Any:
     name = choice("dtype", str(dtype).removeprefix("torch."), DTYPES)
     if (model.embedding_weight != model.embedding_weight[:, :1]).any():
         raise ArgumentError("`model` must have the same embedding matrix for every token.")
-    module = _module(load_torch(), model)
+    module = _build_module(load_torch(), model)
     if name == "float32":
         largest = max(float(np.abs(array).max(initial=0.0)) for array in model.arrays)
         if not largest <= float(np.finfo(np.float32).max):
@@ -108,7 +108,7 @@ def token_module(model: TokenTransformer, dtype: Any = "float64") -> Any:
     return module
 
 
-def _module(torch: Any, model: TokenTransformer) -> Any:
+def _build_module(torch: Any, model: TokenTransformer) -> Any:
     from hardmax.constructions.compilers.torch_export import ExportedBlock, ExportedTransformer
 
     n_heads = max([1, *(len(block.heads) for block in model.blocks)])
@@ -118,8 +118,8 @@ def _module(torch: Any, model: TokenTransformer) -> Any:
     mask = None if model.mask is None else torch.from_numpy(~model.mask)
     blocks = []
     for block in model.blocks:
-        attention = _attention(torch, block, n_heads, size) if block.heads else None
-        ffn = None if block.ffn is None else _ffn(torch, block.ffn, width)
+        attention = _make_attention(torch, block, n_heads, size) if block.heads else None
+        ffn = None if block.ffn is None else _make_feed_forward(torch, block.ffn, width)
         blocks.append(
             ExportedBlock(attention, ffn, block.attention_residual, block.ffn_residual, mask)
         )
@@ -131,7 +131,7 @@ def _module(torch: Any, model: TokenTransformer) -> Any:
     return ExportedTransformer(embedding, positions, blocks, readout, model.readout_token).eval()
 
 
-def _ffn(torch: Any, ffn: FeedForward, width: int) -> Any:
+def _make_feed_forward(torch: Any, ffn: FeedForward, width: int) -> Any:
     """Return a feed-forward part on padded tokens: Linear, ReLU, Linear."""
     w_in, w_out = _pad(ffn.w_in, (width, ffn.d_ff)), _pad(ffn.w_out, (ffn.d_ff, width))
     before = build_linear(torch, w_in, np.asarray(ffn.b_in))
@@ -139,7 +139,7 @@ def _ffn(torch: Any, ffn: FeedForward, width: int) -> Any:
     return torch.nn.Sequential(before, torch.nn.ReLU(), after)
 
 
-def _attention(torch: Any, block: TokenBlock, n_heads: int, size: int) -> Any:
+def _make_attention(torch: Any, block: TokenBlock, n_heads: int, size: int) -> Any:
     """Return the heads of a block as one `MultiheadAttention`."""
     width = n_heads * size
     projections, biases = np.zeros((3, width, width)), np.zeros(3 * width)

@@ -81,7 +81,7 @@ def zigzag_network(dim: int, rank: int, depth: int) -> MaxoutNetwork:
             f"the shortest of {(2 * n_forms - 1) ** n} pieces would have length 2^-{bits}, but "
             f"floats below 1 have distance 2^-{_EXACT_BITS}. Choose a smaller `depth` or `rank`."
         )
-    above, below = _zigzag(depths)
+    above, below = _zigzag_forms(depths)
     layers = []
     for index in range(n):
         units = []
@@ -122,7 +122,7 @@ def leaf_depths(n_leaves: int) -> list[int]:
     return [low] * (2**low - split) + [low + 1] * (2 * split)
 
 
-def _zigzag(depths: list[int]) -> tuple[FloatArray, FloatArray]:
+def _zigzag_forms(depths: list[int]) -> tuple[FloatArray, FloatArray]:
     r"""Return the forms $(a, c)$ of the two maxima whose difference is the zigzag 0, 1, 0, ..."""
     slopes = [(-1.0) ** k * 2.0**a for k, a in enumerate(depths)]
     kinks = np.cumsum([2.0**-a for a in depths])[:-1]

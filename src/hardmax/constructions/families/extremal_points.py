@@ -107,8 +107,8 @@ def extremal_points(n_points: HeadSizes, n_polytopes: int | None, dim: int) -> l
     )
     prime = _find_prime(len(sizes))
     return [
-        np.column_stack([np.outer(i, direction[:-1]), _offsets(i, direction[-1], prime)])
-        for i, direction in _parabolas(sizes, dim, prime)
+        np.column_stack([np.outer(i, direction[:-1]), _parabola_offsets(i, direction[-1], prime)])
+        for i, direction in _choose_parabolas(sizes, dim, prime)
     ]
 
 
@@ -161,7 +161,7 @@ def extremal_heads(
     slots = np.eye(len(sizes))
     # Without bias, the last coordinate of the token replaces the constant 1.
     space = dim if bias == "none" else dim + 1
-    for slot, (i, direction) in zip(slots, _parabolas(sizes, space, prime), strict=True):
+    for slot, (i, direction) in zip(slots, _choose_parabolas(sizes, space, prime), strict=True):
         values, output = np.arange(len(i), dtype=np.float64)[:, None], slot[None]
         lifted = np.column_stack([direction, np.eye(1, space, space - 1)[0]])
         keys = np.column_stack([i, -prime * i**2])
@@ -170,14 +170,16 @@ def extremal_heads(
         elif bias == "query":
             heads.append(AttentionHead(lifted[:-1], keys, values, output, query_bias=lifted[-1]))
         else:
-            offsets = _offsets(i, direction[-1], prime)
+            offsets = _parabola_offsets(i, direction[-1], prime)
             heads.append(
                 AttentionHead(lifted[:-1, :1], keys[:, :1], values, output, logit_bias=offsets)
             )
     return heads
 
 
-def _parabolas(sizes: tuple[int, ...], dim: int, prime: int) -> list[tuple[FloatArray, FloatArray]]:
+def _choose_parabolas(
+    sizes: tuple[int, ...], dim: int, prime: int
+) -> list[tuple[FloatArray, FloatArray]]:
     """Return, for each head, the numbers of its keys and its direction, with the tilt appended."""
     return [
         (
@@ -188,7 +190,7 @@ def _parabolas(sizes: tuple[int, ...], dim: int, prime: int) -> list[tuple[Float
     ]
 
 
-def _offsets(i: FloatArray, tilt: float, prime: int) -> FloatArray:
+def _parabola_offsets(i: FloatArray, tilt: float, prime: int) -> FloatArray:
     return np.asarray(tilt * i - prime * i**2)
 
 

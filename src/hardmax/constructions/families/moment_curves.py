@@ -64,7 +64,7 @@ def moment_curve(n_points: int, dim: int) -> FloatArray:
     """
     n_points = integer("n_points", n_points, at_least=1)
     dim = integer("dim", dim, at_least=1)
-    return _powers("n_points", n_points, dim, dim)
+    return _compute_powers("n_points", n_points, dim, dim)
 
 
 def moment_curve_forms(n_keys: int, dim: int, *, losers: bool = False) -> AffineForms:
@@ -111,11 +111,11 @@ def moment_curve_forms(n_keys: int, dim: int, *, losers: bool = False) -> Affine
     dim = integer("dim", dim, at_least=1)
     if not isinstance(losers, bool | np.bool_):
         raise DtypeError(f"`losers` must be True or False; got {losers!r}.")
-    powers = _powers("n_keys", n_keys, dim, dim + 1)
+    powers = _compute_powers("n_keys", n_keys, dim, dim + 1)
     return AffineForms(powers[:, :-1], powers[:, -1] if losers else 0.0 - powers[:, -1])
 
 
-def _powers(name: str, n_points: int, dim: int, highest: int) -> FloatArray:
+def _compute_powers(name: str, n_points: int, dim: int, highest: int) -> FloatArray:
     largest = n_points // 2
     # Check the size first, because computing a huge power could take forever.
     if (largest.bit_length() - 1) * highest > 53 or largest**highest > 2**53:

@@ -18,8 +18,8 @@ is needed:* the key of the last token depends only on its stored coordinates, no
 Hence its score is affine in the input like every other score, and it serves as key $N - 1$. *The
 context does not change:* a token whose folded coordinates are 0 has the query $(0, 1)$, so token 0
 wins in every head (the second entry of $k_t$ is negative for $t > 0$). Its value is 0, and the fold
-of 0 is 0. Hence the last token sees the same keys and values in every block, and its map is that of
-`shattering_transformer`. $\square$
+of 0 is 0. Hence the last token sees the same keys and values in every block, and its map equals the
+map of `shattering_transformer`. $\square$
 
 Therefore, with $N$ tokens, width $D = d + 3$ and $d_k = 2$, the number of regions is the same as
 with a fixed memory of $N$ keys. A query bias would save the coordinate that stores 1. A causal mask

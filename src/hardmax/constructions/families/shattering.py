@@ -84,7 +84,7 @@ def grid_heads(sizes: GridSizes, numerator: int, denominator: int = 1) -> list[A
         if g < sizes.heads_each:
             walls = (1 + g) * j + sizes.heads_each * (j * (j - 1) / 2)
             keys = np.column_stack([numerator * j, -denominator * walls])
-            values = _quotients(sizes.n_keys, numerator, denominator)
+            values = _round_quotients(sizes.n_keys, numerator, denominator)
             weight[coordinate, 0] = 1.0
             output[0, coordinate] = -1.0
         if sizes.has_bias:
@@ -97,7 +97,7 @@ def grid_heads(sizes: GridSizes, numerator: int, denominator: int = 1) -> list[A
     return heads
 
 
-def _quotients(n_keys: int, numerator: int, denominator: int) -> FloatArray:
+def _round_quotients(n_keys: int, numerator: int, denominator: int) -> FloatArray:
     """Return the numbers `j * denominator / numerator`, each rounded once."""
     # Python divides integers with one rounding, whatever their size.
     return np.array([[j * denominator / numerator] for j in range(n_keys)])
@@ -199,7 +199,7 @@ def shattering_transformer(
         64
     """
     sizes, n_pieces, depth = read_shattering(n_keys, dim, depth, d_ff, n_heads, has_bias=True)
-    return _shattering(sizes, n_pieces, depth, d_ff, ffn_residual, integer_weights)
+    return _build_shattering(sizes, n_pieces, depth, d_ff, ffn_residual, integer_weights)
 
 
 def bias_free_shattering_transformer(
@@ -252,7 +252,7 @@ def bias_free_shattering_transformer(
         36
     """
     sizes, n_pieces, depth = read_shattering(n_keys, dim, depth, d_ff, n_heads, has_bias=False)
-    return _shattering(sizes, n_pieces, depth, d_ff, ffn_residual, integer_weights)
+    return _build_shattering(sizes, n_pieces, depth, d_ff, ffn_residual, integer_weights)
 
 
 def attention_grid_transformer(
@@ -313,7 +313,7 @@ def attention_grid_transformer(
     return HardTransformer(blocks, _scaling_map(sizes, n**depth) if integer_weights else None)
 
 
-def _shattering(
+def _build_shattering(
     sizes: GridSizes,
     n_pieces: int,
     depth: int,

@@ -68,10 +68,10 @@ def extremal_relu_network(input_dim: int, first: int, second: int) -> ReluNetwor
     $q_k$ and $s_k$ decrease; $p_k$ increases because $(a - 1)/(a (a + K))$ increases as long as
     $a^2 - 2a < K$. Hence every pair of zero sets crosses in the triangle ($a$ against $c$), where
     $x, u > 0 > y$ ($p$ against $s$), and where $x, y, u > 0$ ($p$ against $q$). No three zero sets
-    have a common point: up to constant factors, the determinants of the three lines are those of
-    the functions $(1, a, c)$, $(1, a, w)$, $(1 - a, 1 - c, 1 - w)$ at three values of $a$. Each
-    triple of functions is a basis of the polynomials of degree 2, so these determinants do not
-    vanish.
+    have a common point: up to constant factors, the determinants of the three lines equal the
+    determinants of the functions $(1, a, c)$, $(1, a, w)$, $(1 - a, 1 - c, 1 - w)$ at three values
+    of $a$. Each triple of functions is a basis of the polynomials of degree 2, so these
+    determinants do not vanish.
 
     *Three units in space.* Let $g_k = 1 - a_k \mathrm{relu}(x) - c_k \mathrm{relu}(y) - e_k
     \mathrm{relu}(z)$ with $a_k = k$, $c_k = M - k - k^2 > 0$ and $e_k = k^2 + k^3$. All
@@ -118,7 +118,7 @@ def extremal_relu_network(input_dim: int, first: int, second: int) -> ReluNetwor
             f"`first` must be at most 3 if `input_dim` is 2 or more, because the maximum number of "
             f"cells is otherwise unknown; got {first}."
         )
-    layers = _layers(input_dim, first, second)
+    layers = _build_layers(input_dim, first, second)
     forms = np.zeros((input_dim, first))
     forms[: len(layers.forms)] = layers.forms
     return ReluNetwork(
@@ -127,7 +127,7 @@ def extremal_relu_network(input_dim: int, first: int, second: int) -> ReluNetwor
     )
 
 
-def _layers(input_dim: int, first: int, second: int) -> _Layers:
+def _build_layers(input_dim: int, first: int, second: int) -> _Layers:
     k = np.arange(1.0, second + 1)
     if first == 1:
         return _Layers(np.ones((1, 1)), np.zeros(1), np.full((1, second), -1.0), k)
@@ -135,7 +135,7 @@ def _layers(input_dim: int, first: int, second: int) -> _Layers:
         outer = np.array([[1.0, -1.0]]), np.array([0.0, -1.0])
         return _Layers(*outer, np.full((2, second), -1.0), k)
     if input_dim == 1:
-        return _zigzag_layers(first, second)
+        return _build_zigzag_layers(first, second)
     if first == 3 and input_dim > 2:
         largest = second + second**2 + 1
         weights = -np.stack([k, largest - k - k**2, k**2 + k**3])
@@ -150,7 +150,7 @@ def _layers(input_dim: int, first: int, second: int) -> _Layers:
     return _Layers(forms, np.array([-1.0, 0.0, 0.0]), signs * np.stack([w, -a, -c]), signs)
 
 
-def _zigzag_layers(first: int, second: int) -> _Layers:
+def _build_zigzag_layers(first: int, second: int) -> _Layers:
     """Return a zigzag with slopes 2, -1, 1, -1, ..., and thresholds between its ends."""
     kinks = np.arange(1.0, first + 1)
     side = np.where(kinks == 3, -1.0, 1.0)

@@ -71,7 +71,7 @@ class AffineCoordinates:
         shifts = int(self.exponents.max(initial=0)) - self.exponents
         whole = np.asarray(np.frompyfunc(int, 1, 1)(directions), dtype=object)
         shifted = np.asarray(whole << shifts.astype(object), dtype=object)
-        return as_wide(_product(shifted, self.transform.T))
+        return as_wide(_multiply(shifted, self.transform.T))
 
 
 def affine_coordinates(points: WideArray, rays: WideArray) -> AffineCoordinates:
@@ -91,13 +91,13 @@ def affine_coordinates(points: WideArray, rays: WideArray) -> AffineCoordinates:
     """
     dim = points.shape[1]
     points = points - points.sum(axis=0) // points.shape[0]
-    columns = _independent_columns(points, rays)
+    columns = _select_independent_columns(points, rays)
     transform = np.zeros((dim, len(columns)), dtype=object)
     for k, column in enumerate(columns):
         transform[column, k] = 1
     points, rays = points[:, columns], rays[:, columns]
-    floats, float_rays, exponents = _rounded(points, rays)
-    axes, lengths = _principal_axes(floats, float_rays)
+    floats, float_rays, exponents = _round_coordinates(points, rays)
+    axes, lengths = _compute_principal_axes(floats, float_rays)
     for _ in range(_MAX_ROTATIONS):
         if not lengths.size or lengths[0] <= _ROUND * lengths[-1]:
             break
@@ -106,10 +106,10 @@ def affine_coordinates(points: WideArray, rays: WideArray) -> AffineCoordinates:
         rounded = np.rint(np.ldexp(axes, _ROTATION_BITS)).astype(np.int64).astype(object)
         scaled = rounded << (int(exponents.max()) - exponents).astype(object)[:, None]
         points, rays, transform = (
-            as_wide(_product(matrix, scaled)) for matrix in (points, rays, transform)
+            as_wide(_multiply(matrix, scaled)) for matrix in (points, rays, transform)
         )
-        floats, float_rays, exponents = _rounded(points, rays)
-        axes, lengths = _principal_axes(floats, float_rays)
+        floats, float_rays, exponents = _round_coordinates(points, rays)
+        axes, lengths = _compute_principal_axes(floats, float_rays)
     whitening = axes / np.maximum(lengths, 1e-12 * lengths.max(initial=0.0))
     whitening *= np.sqrt(points.shape[0])
     return AffineCoordinates(
@@ -129,14 +129,14 @@ def flint_matrix(wide: WideArray) -> fmpz_mat:
     return fmpz_mat(*wide.shape, wide.ravel().tolist()) if wide.size else fmpz_mat(*wide.shape)
 
 
-def _product(left: WideArray, right: WideArray) -> fmpz_mat:
+def _multiply(left: WideArray, right: WideArray) -> fmpz_mat:
     return flint_matrix(left) * flint_matrix(right)
 
 
-def _independent_columns(points: WideArray, rays: WideArray) -> list[int]:
+def _select_independent_columns(points: WideArray, rays: WideArray) -> list[int]:
     """Return columns that determine the differences of the points and the rays, exactly."""
     differences = points - points[0]
-    chosen = _spread_rows(differences)
+    chosen = _select_spread_rows(differences)
     while True:
         rows = flint_matrix(np.concatenate([rays, differences[chosen]]))
         kernel, nullity = rows.nullspace()
@@ -158,9 +158,9 @@ def _independent_columns(points: WideArray, rays: WideArray) -> list[int]:
 
 
 @np.errstate(under="ignore")
-def _spread_rows(differences: WideArray) -> list[int]:
+def _select_spread_rows(differences: WideArray) -> list[int]:
     """Select up to `dim` rows that seem independent, by float elimination with full pivoting."""
-    work = _rounded(differences, np.empty((0, differences.shape[1]), dtype=object))[0]
+    work = _round_coordinates(differences, np.empty((0, differences.shape[1]), dtype=object))[0]
     chosen: list[int] = []
     for _ in range(min(work.shape)):
         sizes = np.abs(work)
@@ -172,21 +172,25 @@ def _spread_rows(differences: WideArray) -> list[int]:
     return chosen
 
 
-def _rounded(points: WideArray, rays: WideArray) -> tuple[FloatArray, FloatArray, IntArray]:
+def _round_coordinates(
+    points: WideArray, rays: WideArray
+) -> tuple[FloatArray, FloatArray, IntArray]:
     """Round to float64, with every column and every ray divided by a power of two."""
     widths = np.asarray(np.frompyfunc(int.bit_length, 1, 1)(points), dtype=np.int64)
     exponents = widths.max(axis=0, initial=0)
-    floats = _over_powers(points, exponents[None, :])
+    floats = _divide_by_powers(points, exponents[None, :])
     ray_widths = np.asarray(np.frompyfunc(int.bit_length, 1, 1)(rays), dtype=np.int64)
     # A column without points takes its scale from the rays.
     exponents = np.where(exponents > 0, exponents, ray_widths.max(axis=0, initial=0))
     lowest = np.iinfo(np.int64).min
     relative = np.where(ray_widths > 0, ray_widths - exponents, lowest)
-    float_rays = _over_powers(rays, exponents + relative.max(axis=1, initial=lowest, keepdims=True))
+    float_rays = _divide_by_powers(
+        rays, exponents + relative.max(axis=1, initial=lowest, keepdims=True)
+    )
     return floats, float_rays, exponents
 
 
-def _over_powers(integers: WideArray, exponents: IntArray) -> FloatArray:
+def _divide_by_powers(integers: WideArray, exponents: IntArray) -> FloatArray:
     """Divide integers below `2**exponent` by it, with an absolute error of at most 2**-900."""
     excess = np.maximum(exponents - _FLOAT_BITS, 0)
     if excess.any():
@@ -195,7 +199,9 @@ def _over_powers(integers: WideArray, exponents: IntArray) -> FloatArray:
 
 
 @np.errstate(under="ignore")
-def _principal_axes(floats: FloatArray, float_rays: FloatArray) -> tuple[FloatArray, FloatArray]:
+def _compute_principal_axes(
+    floats: FloatArray, float_rays: FloatArray
+) -> tuple[FloatArray, FloatArray]:
     """Return the principal axes (columns) of the points and the rays, and their lengths."""
     if floats.shape[1] == 0:
         return np.empty((0, 0)), np.empty(0)

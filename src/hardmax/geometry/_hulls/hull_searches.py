@@ -61,7 +61,7 @@ class CandidateSearch:
         n = targets.size
         status, n_support = np.empty(n, np.int64), np.empty(n, np.int64)
         support, directions = np.empty((n, self.dim + 2), np.int64), np.empty((n, self.dim))
-        for part in _parts(n, self._data[0].size):
+        for part in _split_into_parts(n, self._data[0].size):
             here = targets[part].copy(), status[part], n_support[part]
             core().hm_candidates_find(
                 self._memory.address, len(here[0]),
@@ -92,7 +92,7 @@ def hull_vertices(points: FloatArray) -> tuple[SignArray, IntArray]:
     verdict, supports = np.empty(n, np.int8), np.empty((n, dim + 1), np.int64)
     memory = MemoryBlock(core().hm_hull_vertices_size(n, dim))
     core().hm_hull_vertices_init(memory.address, n, dim, address(points), address(verdict))
-    for part in _parts(2 * n, points.size):
+    for part in _split_into_parts(2 * n, points.size):
         core().hm_hull_vertices_decide(
             memory.address, part.start, part.stop, address(verdict), address(supports)
         )
@@ -133,12 +133,12 @@ def hull_edges(
     if n_edges > enough:
         return None
     n_claims = 0
-    for part in _parts(n, rows.size):
+    for part in _split_into_parts(n, rows.size):
         n_claims = core().hm_hull_edges_decide(memory.address, part.start, part.stop)
     return adjacent, claims[:n_claims]
 
 
-def _parts(n: int, n_entries: int) -> Iterator[slice]:
+def _split_into_parts(n: int, n_entries: int) -> Iterator[slice]:
     """Split `n` candidates, each of which is compared with `n_entries` numbers, into parts."""
     step = max(1, _ENTRIES_AT_ONCE // max(n_entries, 1))
     for start in range(0, n, step):

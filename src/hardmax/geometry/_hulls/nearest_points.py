@@ -24,7 +24,7 @@ UNDECIDED = -1
 """Rounding errors stopped the search before a decision."""
 
 
-class Nearest(NamedTuple):
+class NearestPointResult(NamedTuple):
     """The result of `nearest_point`.
 
     Attributes:
@@ -47,7 +47,7 @@ def nearest_point(
     point: FloatArray | None = None,
     quality: float = 0.0,
     most_rounds: int = 0,
-) -> Nearest:
+) -> NearestPointResult:
     """Find a direction that is positive on all rows, or rows whose hull contains the origin.
 
     Args:
@@ -77,4 +77,4 @@ def nearest_point(
         memory.address, address(rows), n_rows, dim, len(start), quality, most_rounds,
         address(support), address(weights), address(found), byref(n_active),
     )  # fmt: skip
-    return Nearest(status, support[: n_active.value], weights[: n_active.value], found)
+    return NearestPointResult(status, support[: n_active.value], weights[: n_active.value], found)

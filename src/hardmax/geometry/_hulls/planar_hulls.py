@@ -21,14 +21,14 @@ def hull_corners(points: FloatArray, *, is_upper: bool = False) -> IntArray:
     r"""Find the vertices of the convex hull of points, or of their upper hull.
 
     Args:
-        points: Finite, shape `(n_points, 1)` or `(n_points, 2)` with at least one point; of an
-            upper hull, which is that of $\operatorname{conv} \{p_i\} - \mathbb{R}_{\ge 0} e_2$,
-            two columns.
-        is_upper: Whether it is an upper hull.
+        points: The finite points, shape `(n_points, 1)` or `(n_points, 2)` with at least one point;
+            two columns are required for an upper hull.
+        is_upper: Whether to find the vertices of $\operatorname{conv} \{p_i\} - \mathbb{R}_{\ge 0}
+            e_2$ instead.
 
     Returns:
-        Their indices: counter-clockwise from the leftmost one, of an upper hull from left to right.
-        Points on edges are left out; of equal points the first is taken.
+        The indices of the vertices: counter-clockwise from the leftmost one, or from left to right
+        for an upper hull. Points on edges are omitted. Of equal points, the first is listed.
 
     References:
         [And79].

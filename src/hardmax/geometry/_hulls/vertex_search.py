@@ -75,12 +75,12 @@ def search_vertices(
         proofs.directions[0] = np.zeros(coordinates.rank)
         progress.advance()
         return proofs
-    white = _white_points(coordinates)
-    for targets, directions in _central_directions(coordinates, white):
+    white = _whiten_points(coordinates)
+    for targets, directions in _iter_central_directions(coordinates, white):
         _accept_winners(coordinates, targets, directions, proofs)
     progress.advance(int(proofs.is_vertex.sum()))
     open_points = np.flatnonzero(~proofs.is_vertex)
-    for candidates in _clarkson(coordinates, white, proofs, open_points):
+    for candidates in _search_candidates(coordinates, white, proofs, open_points):
         _accept_candidates(coordinates, candidates, proofs, solve, progress)
     return proofs
 
@@ -93,7 +93,7 @@ class _Candidates:
     directions: FloatArray
 
 
-def _white_points(coordinates: AffineCoordinates) -> tuple[FloatArray, FloatArray]:
+def _whiten_points(coordinates: AffineCoordinates) -> tuple[FloatArray, FloatArray]:
     """Return the points and unit rays in the isotropic coordinates of the candidate search."""
     centred = coordinates.floats - coordinates.floats.mean(axis=0)
     points = np.ascontiguousarray(centred @ coordinates.whitening)
@@ -102,7 +102,7 @@ def _white_points(coordinates: AffineCoordinates) -> tuple[FloatArray, FloatArra
     return points, rays
 
 
-def _central_directions(
+def _iter_central_directions(
     coordinates: AffineCoordinates, white: tuple[FloatArray, FloatArray]
 ) -> Iterator[tuple[IntArray, FloatArray]]:
     """Yield the directions from the centre to the outermost points as whole numbers, in blocks."""
@@ -120,18 +120,18 @@ def _central_directions(
         outwards = across * (slope if slope > 1e-3 else 1.0) + rays[0]
     order = np.argsort(-(points * points).sum(axis=1), kind="stable")
     order = order[: max(_MAX_SCORES // n_points, 4 * coordinates.rank)]
-    for block in _blocks(order, n_points):
-        yield block, _whole_directions(outwards[block] @ coordinates.whitening.T)
+    for block in _split_into_blocks(order, n_points):
+        yield block, _round_directions(outwards[block] @ coordinates.whitening.T)
 
 
-def _blocks(indices: IntArray, n_points: int) -> Iterator[IntArray]:
+def _split_into_blocks(indices: IntArray, n_points: int) -> Iterator[IntArray]:
     """Split indices into blocks whose scores fit `_MAX_TABLE`."""
     size = max(_MAX_TABLE // n_points, 8)
     for start in range(0, indices.size, size):
         yield indices[start : start + size]
 
 
-def _whole_directions(directions: FloatArray) -> FloatArray:
+def _round_directions(directions: FloatArray) -> FloatArray:
     """Round each row to whole numbers of at most `_DIRECTION_BITS` bits."""
     sizes = np.abs(directions).max(axis=1, keepdims=True)
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -148,7 +148,7 @@ def _accept_winners(
     row of `floats` with whole numbers $u$ differs from the exact product by at most
     $\gamma_{n+2} |u|_1$, because every entry is at most 1 and no product underflows.
     """
-    allowed = _positive_on_rays(coordinates, directions)
+    allowed = _are_positive_on_rays(coordinates, directions)
     scores = directions @ coordinates.floats.T
     best = scores.argmax(axis=1)
     rows = np.arange(best.size)
@@ -164,7 +164,7 @@ def _accept_winners(
                 proofs.directions[int(best[row])] = directions[row]
 
 
-def _positive_on_rays(coordinates: AffineCoordinates, directions: FloatArray) -> BoolArray:
+def _are_positive_on_rays(coordinates: AffineCoordinates, directions: FloatArray) -> BoolArray:
     allowed = np.ones(directions.shape[0], dtype=bool)
     for ray in coordinates.float_rays:
         sizes = np.abs(directions).sum(axis=1)
@@ -172,7 +172,7 @@ def _positive_on_rays(coordinates: AffineCoordinates, directions: FloatArray) ->
     return allowed
 
 
-def _clarkson(
+def _search_candidates(
     coordinates: AffineCoordinates,
     white: tuple[FloatArray, FloatArray],
     proofs: VertexProofs,
@@ -181,9 +181,9 @@ def _clarkson(
     """Run the compiled search on the open points, in blocks."""
     points, rays = white
     search = CandidateSearch(points, rays, proofs.is_vertex, _QUALITY)
-    for targets in _blocks(open_points, len(points)):
+    for targets in _split_into_blocks(open_points, len(points)):
         status, supports, directions = search.find(targets)
-        whole = _whole_directions(directions @ coordinates.whitening.T)
+        whole = _round_directions(directions @ coordinates.whitening.T)
         yield _Candidates(targets, status, supports, whole)
 
 
@@ -198,7 +198,7 @@ def _accept_candidates(
     separated = found.status == SEPARATED
     _accept_winners(coordinates, found.targets[separated], found.directions[separated], proofs)
     contained = np.flatnonzero(found.status == CONTAINED)
-    proven = [] if solve else _inside_simplices(coordinates, found, contained)
+    proven = [] if solve else _find_inside_simplices(coordinates, found, contained)
     for k in proven:
         proofs.combinations[int(found.targets[k])] = (found.supports[k], None)
     for k in range(found.targets.size):
@@ -209,14 +209,14 @@ def _accept_candidates(
         support = found.supports[k]
         multipliers = None
         if found.status[k] == CONTAINED:
-            multipliers = positive_dependence(_cone_rows(coordinates, i, support))
+            multipliers = positive_dependence(_list_cone_rows(coordinates, i, support))
         if multipliers is not None:
             proofs.combinations[i] = (support, multipliers)
         else:
             _decide_exactly(coordinates, i, support, proofs)
 
 
-def _inside_simplices(
+def _find_inside_simplices(
     coordinates: AffineCoordinates, found: _Candidates, contained: IntArray
 ) -> list[int]:
     """Return the candidates that provably lie strictly inside the simplex of their support."""
@@ -225,12 +225,12 @@ def _inside_simplices(
     for start in range(0, len(full), _SIMPLICES):
         part = full[start : start + _SIMPLICES]
         supports = np.array([found.supports[k] for k in part])
-        inside = _inside_by_inverse(coordinates, found.targets[part], supports)
+        inside = _prove_inside(coordinates, found.targets[part], supports)
         proven += [k for k, good in zip(part, inside, strict=True) if good]
     return proven
 
 
-def _inside_by_inverse(
+def _prove_inside(
     coordinates: AffineCoordinates, targets: IntArray, supports: IntArray
 ) -> list[bool]:
     r"""Prove that points lie strictly inside simplices, if rounding errors permit.
@@ -262,7 +262,7 @@ def _inside_by_inverse(
         return list((safe & (delta < 0.1)).tolist())
 
 
-def _cone_rows(coordinates: AffineCoordinates, i: int, support: list[int]) -> WideArray:
+def _list_cone_rows(coordinates: AffineCoordinates, i: int, support: list[int]) -> WideArray:
     n_points = coordinates.points.shape[0]
     rows = np.empty((len(support), coordinates.rank), dtype=object)
     for k, j in enumerate(support):
@@ -282,7 +282,7 @@ def _decide_exactly(
     rays = list(range(n_points, n_points + coordinates.rays.shape[0]))
     against = [*(j for j in support if j < n_points), *rays]
     while True:
-        decision = decide_open_cone(_cone_rows(coordinates, i, against))
+        decision = decide_open_cone(_list_cone_rows(coordinates, i, against))
         if decision.direction is None:
             assert decision.support is not None
             assert decision.multipliers is not None

@@ -163,12 +163,12 @@ class _IntegerMapped:
 
     def integers(self, head: int) -> WideArray:
         # Scale the integers like the floats, so that directions apply to both.
-        return self._scaled(self._heads[head])
+        return self._scale_columns(self._heads[head])
 
     def base_integers(self) -> WideArray:
-        return self._scaled(self._rays)
+        return self._scale_columns(self._rays)
 
-    def _scaled(self, integers: WideArray) -> WideArray:
+    def _scale_columns(self, integers: WideArray) -> WideArray:
         shifts = int(self._exponents.max(initial=0)) - self._exponents
         return np.asarray(integers << shifts.astype(object), dtype=object)
 
@@ -180,7 +180,7 @@ class _IntegerMapped:
         return _round_rows(self._rays, self._exponents)
 
     def original_integers(self, direction: WideArray) -> WideArray:
-        return np.asarray(self._transform @ self._scaled(direction), dtype=object)
+        return np.asarray(self._transform @ self._scale_columns(direction), dtype=object)
 
     def original_floats(self, directions: FloatArray) -> tuple[FloatArray, BoolArray]:
         dim = self._transform.shape[0]

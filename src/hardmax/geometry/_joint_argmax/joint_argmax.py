@@ -129,7 +129,7 @@ def joint_winners(
 def _sort_tuples(
     points: tuple[FloatArray, ...], base: FloatArray, search: WinnerSearch
 ) -> JointWinners:
-    """Sort the tuples, and convert indices and directions to those of the original points."""
+    """Sort the tuples, and convert indices and directions back to the original points."""
     graphs, coordinates = search.graphs, search.graphs.coordinates
     leaves, directions, exact = search.tuples()
     choices = graphs.choices(leaves)
@@ -145,7 +145,7 @@ def _sort_tuples(
         wide[place] = coordinates.original_integers(direction)
         original[place] = round_direction(wide[place])
     decisions = Decisions(
-        filtered=search.n_filtered + order.size - len(wide),
+        filtered=search.n_float_rejections + order.size - len(wide),
         rational=search.n_rational + len(wide),
     )
     result = JointWinners(points, base, choices[order], original, {}, decisions, graphs)

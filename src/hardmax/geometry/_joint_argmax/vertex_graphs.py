@@ -113,7 +113,7 @@ def vertex_graphs(
     Raises:
         SizeLimitError: If the table of pairs of neighbouring vertices would be too large.
     """
-    first = [_first_indices(head) for head in points]
+    first = [_find_first_indices(head) for head in points]
     distinct = [head[kept] for head, kept in zip(points, first, strict=True)]
     coordinates = head_coordinates(distinct, base)
     hulls = [_Hull(coordinates, h, head, is_exact_only) for h, head in enumerate(distinct)]
@@ -134,7 +134,7 @@ def vertex_graphs(
     )
 
 
-def _first_indices(points: FloatArray) -> IntArray:
+def _find_first_indices(points: FloatArray) -> IntArray:
     """Return the first index of every distinct point, in order."""
     # Adding 0.0 turns -0.0 into 0.0.
     _, first = np.unique(points + 0.0, axis=0, return_index=True)
@@ -161,32 +161,34 @@ class _Hull:
         self.kept: IntArray
         self.graph: BoolArray
         if is_exact_only:
-            self._keep_extreme(points)
+            self._set_extreme_points(points)
             return
         every = np.arange(n_points)
         rank = prove_rank(coordinates.differences(head, every[1:], 0 * every[1:]))
         if rank == n_points - 1:
-            self._keep(every)  # In a simplex, all points are vertices and all pairs are edges.
+            self._set_vertices(
+                every
+            )  # In a simplex, all points are vertices and all pairs are edges.
             return
         columns = np.arange(coordinates.rank)
         if rank != coordinates.rank:
             # For a flat head, proofs require coordinates in which it is full-dimensional.
-            columns = _independent_columns(self._exact)
+            columns = _select_independent_columns(self._exact)
             self.n_rational += 1
         if coordinates.are_exact:
             self._find_vertices(np.ascontiguousarray(coordinates.floats[head][:, columns]))
         else:
-            self._keep_extreme(points)
+            self._set_extreme_points(points)
         if self.kept.size > 2 * columns.size and columns.size > 1:
             self._find_edges(columns)
 
-    def _keep(self, kept: IntArray) -> None:
+    def _set_vertices(self, kept: IntArray) -> None:
         _check_table_size(kept.size, kept.size**2 * self._coordinates.rank)
         self.kept = kept
         self.graph = ~np.eye(kept.size, dtype=np.bool_)
 
-    def _keep_extreme(self, points: FloatArray) -> None:
-        self._keep(np.flatnonzero(extreme_points(points)))
+    def _set_extreme_points(self, points: FloatArray) -> None:
+        self._set_vertices(np.flatnonzero(extreme_points(points)))
         self.n_rational += points.shape[0]
 
     @cached_property
@@ -198,9 +200,13 @@ class _Hull:
         for k in np.flatnonzero((verdict == CLAIMED) | (verdict == OPEN)).tolist():
             support = supports[k][supports[k] >= 0]
             others = np.delete(self._exact, k, axis=0)
-            is_inside = verdict[k] == CLAIMED and self._meets(self._exact[k] - self._exact[support])
-            verdict[k] = NO if is_inside or self._meets(self._exact[k] - others) else YES
-        self._keep(np.flatnonzero(verdict == YES))
+            is_inside = verdict[k] == CLAIMED and self._hull_contains_origin(
+                self._exact[k] - self._exact[support]
+            )
+            verdict[k] = (
+                NO if is_inside or self._hull_contains_origin(self._exact[k] - others) else YES
+            )
+        self._set_vertices(np.flatnonzero(verdict == YES))
 
     def _find_edges(self, columns: IntArray) -> None:
         n_kept, rank = self.kept.size, columns.size
@@ -222,17 +228,17 @@ class _Hull:
                 for m in support
                 if m >= 0
             ]
-            is_edge = not self._meets(np.array(signed, dtype=object))
+            is_edge = not self._hull_contains_origin(np.array(signed, dtype=object))
             adjacent[j, k] = adjacent[k, j] = YES if is_edge else NO
         self.graph = adjacent == YES
 
-    def _meets(self, rows: WideArray) -> bool:
+    def _hull_contains_origin(self, rows: WideArray) -> bool:
         """Decide exactly whether the origin lies in the convex hull of the rows."""
         self.n_rational += 1
         return positive_dependence(rows) is not None or not decide_open_cone(rows).is_open
 
 
-def _independent_columns(points: WideArray) -> IntArray:
+def _select_independent_columns(points: WideArray) -> IntArray:
     """Return coordinates that determine all differences of the points, exactly."""
     dim = points.shape[1]
     # The Gram matrix has the same kernel, hence the same pivot columns, and is small.

@@ -35,7 +35,7 @@ class _Record(Structure):
     )
 
 
-class _Found:
+class _ResultBuffers:
     """The results of the last call of the core.
 
     Attributes:
@@ -72,7 +72,7 @@ class WinnerSearch:
         self.n_heads = graphs.heads.size
         self.dim = graphs.coordinates.rank
         fan, n_base = graphs.fan, graphs.base_rows.size
-        self.found = _Found(int(np.diff(fan.first_vertex).max()), self.n_heads, self.dim)
+        self.found = _ResultBuffers(int(np.diff(fan.first_vertex).max()), self.n_heads, self.dim)
         self._memory = MemoryBlock(core().hm_joint_size(fan.address, n_base))
         core().hm_joint_init(self._memory.address, fan.address, n_base)
         self._steps = max(16, _ENTRIES_AT_ONCE // max(fan.points.size, 1))
@@ -92,12 +92,12 @@ class WinnerSearch:
             if start is None:
                 self._expand(path)
                 continue
-            self._load(path, start)
+            self._push_node(path, start)
             found, is_done = addressof(self.found.record), False
             while not is_done:
                 is_done = core().hm_joint_run(self._memory.address, len(path), self._steps, found)
                 progress.advance(self.found.record.n_leaves)
-                self._unload()
+                self._collect_results()
 
     @np.errstate(under="ignore")
     def _start(self, path: Path, exact: WideArray | None) -> FloatArray | None:
@@ -122,31 +122,31 @@ class WinnerSearch:
         parts = [self.graphs.rows_of(vertex) for vertex in path]
         return np.concatenate([self.graphs.base_rows, *parts])
 
-    def _load(self, path: Path, direction: FloatArray) -> None:
+    def _push_node(self, path: Path, direction: FloatArray) -> None:
         """Push a node on the stack of the core as the root of a search."""
         rows, winners = self._rows(path), np.array(path, np.int64)
         arrays = map(address, (rows, winners, direction))
         core().hm_joint_load(self._memory.address, len(path), rows.size, *arrays)
 
-    def _unload(self) -> None:
+    def _collect_results(self) -> None:
         """Collect the results of the core, prove its claims, and expand the nodes it left over."""
         record = self.found.record
         n_leaves, n_claims, n_parked = record.n_leaves, record.n_claims, record.n_parked
         record.n_leaves = record.n_claims = record.n_parked = 0
         self.leaves.append(self.found.leaves[:n_leaves].copy())
         self.directions.append(self.found.directions[:n_leaves].copy())
-        again = {_path(row) for row in self.found.parked[:n_parked]}
+        again = {_to_path(row) for row in self.found.parked[:n_parked]}
         if n_claims:
             claims = np.sort(self.found.claims[:n_claims], axis=1)
             distinct, which = np.unique(claims, axis=0, return_inverse=True)
-            holds = np.array([self._is_proved(claim) for claim in distinct], dtype=np.bool_)
+            holds = np.array([self._prove_claim(claim) for claim in distinct], dtype=np.bool_)
             wrong = np.flatnonzero(~holds[which.ravel()])
             # Nodes with a wrong claim are searched again. `tuples` checks earlier results.
-            again |= {_path(self.found.claim_paths[place]) for place in wrong}
+            again |= {_to_path(self.found.claim_paths[place]) for place in wrong}
         for path in again:
             self._expand(path)
 
-    def _is_proved(self, claim: IntArray) -> bool:
+    def _prove_claim(self, claim: IntArray) -> bool:
         """Decide exactly whether the origin lies in the convex hull of the claimed rows."""
         key = claim.tobytes()
         if key not in self.proved:
@@ -190,7 +190,7 @@ class WinnerSearch:
             seen.update(further)
 
     @property
-    def n_filtered(self) -> int:
+    def n_float_rejections(self) -> int:
         """The number of rejections that floating point proved."""
         return int(self.found.record.n_refused)
 
@@ -231,5 +231,5 @@ def integer_direction(direction: FloatArray) -> WideArray:
     return scaled_integers(direction).integers
 
 
-def _path(padded: IntArray) -> Path:
+def _to_path(padded: IntArray) -> Path:
     return tuple(vertex for vertex in padded.tolist() if vertex >= 0)

@@ -40,7 +40,7 @@ _KAPPA = 2.0**-48
 """More than twice all relative rounding errors of one evaluation."""
 
 
-class Contest:
+class CompetingForms:
     """Competing forms, exact and rounded.
 
     Args:
@@ -251,7 +251,7 @@ class PlanarPath(ExactPath):
 
         if len(members) >= WALK_FROM:
             block = self.search.scores(layer, len(rows))[:, members]
-            contest = Contest([rows[m] for m in members], block, self.scale)
+            contest = CompetingForms([rows[m] for m in members], block, self.scale)
             walked = contest.find_parts(whole, name)
             self.decisions.record(rational=contest.n_signs)
             return [(members[winner] - start, part) for winner, part in walked]

@@ -93,7 +93,7 @@ def _largest_group(layer: ArgmaxLayer) -> int:
 
 
 def _pack(network: ArgmaxNetwork, classes: list[list[list[int]]]) -> tuple[MemoryBlock, int, bool]:
-    """Return the packed network, the number of weights, and whether all forms can be told apart.
+    """Return the packed network, the number of weights, and whether all forms can be distinguished.
 
     Args:
         network: The network.

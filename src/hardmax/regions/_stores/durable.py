@@ -38,29 +38,29 @@ from hardmax.regions._stores.manifests import (
     Shard,
     Step,
     clear_unfinished,
-    held,
+    explain_write_errors,
+    lock_folder,
     read_manifest,
     recover_shards,
     write_model,
-    writing,
 )
 from hardmax.regions._stores.tasks import read_stack
 from hardmax.regions.charted_domains import ChartedDomain, as_domain
 
 LONG_S, SHORT_S, BRIEF_S = 2.0, 0.5, 0.1
-"""How long a job takes: where few tasks are left it is short, so that there are some to share, and
-where there are fewer than workers it is brief."""
+"""Durations of jobs. Jobs are short if few tasks are left, so that there are more tasks to share,
+and brief if there are fewer tasks than workers."""
 LONG_BYTES, SHORT_BYTES = 1 << 25, 1 << 23
-"""What the cells of a job may take in memory."""
+"""Memory limits for the cells of a long job and of a short one."""
 
 Show = Callable[[int, Callable[[], str]], None]
-"""Told how many cells more there are, and what else could be said."""
+"""Receives the number of new cells, and a function that returns a text to show with it."""
 
 
 class _Pending(NamedTuple):
-    """A task that is to be searched, its share of the volume, and how many cells are wanted.
+    """A task to search, its share of the volume, and its quota.
 
-    The quota is None for all cells; else only the first ones are.
+    The quota is the number of cells to find, starting with the first; None for all.
     """
 
     task: bytes
@@ -68,7 +68,7 @@ class _Pending(NamedTuple):
     quota: int | None
 
     def size(self) -> float:
-        """Its share of the volume, or more than any if that is not known."""
+        """Return the share of the volume; infinity if it is unknown."""
         return inf if self.share is None else self.share
 
 
@@ -83,7 +83,7 @@ def search_into(
     workers: int = 1,
     executor: Workers | None = None,
 ) -> None:
-    """Search a domain into a folder, or go on with a search that is there.
+    """Search a domain into a folder, or resume the search in the folder.
 
     Args:
         folder: The folder.
@@ -105,7 +105,7 @@ def search_into(
     """
     path = Path(folder)
     wanted = Manifest(fingerprint(network), domain_text(as_domain(where)), engine, bool(count_only))
-    with held(path):
+    with lock_folder(path):
         manifest = wanted
         if (path / MANIFEST).exists():
             found = read_manifest(path)
@@ -115,7 +115,7 @@ def search_into(
             except TimeLimitReached:
                 return
         if manifest.is_complete:
-            # A process that was killed at its very end may have left a log, and unfinished files.
+            # A process that was killed at the very end may have left a log and unfinished files.
             with suppress(OSError):
                 write_model(path, model_bytes(network))
                 if (path / LOG).exists():
@@ -123,14 +123,14 @@ def search_into(
                 clear_unfinished(path)
             return
         deadline = deadline_within(max_seconds)
-        with writing(path):
+        with explain_write_errors(path):
             log = ManifestLog(path, manifest)
             model = model_bytes(network)
             write_model(path, model)
             clear_unfinished(path)
-        team = _Team(log, network, model, where.dim, workers, deadline)
+        search = _StoredSearch(log, network, model, where.dim, workers, deadline)
         with closing(log), track(iter(()), "cells") as bar:
-            team.work(executor or (lambda: ThreadPoolExecutor(workers)), bar.advance)
+            search.work(executor or (lambda: ThreadPoolExecutor(workers)), bar.advance)
 
 
 def _refuse_another(path: Path, found: Manifest, wanted: Manifest) -> None:
@@ -142,12 +142,12 @@ def _refuse_another(path: Path, found: Manifest, wanted: Manifest) -> None:
             )
 
 
-def _pending(of: Manifest | Step) -> list[_Pending]:
+def _list_pending(of: Manifest | Step) -> list[_Pending]:
     return list(map(_Pending, of.tasks, of.shares, of.quotas))
 
 
-class _Team:
-    """Tasks that wait, those that others have, and the manifest."""
+class _StoredSearch:
+    """The waiting tasks, the tasks in progress, and the manifest."""
 
     def __init__(
         self,
@@ -162,20 +162,20 @@ class _Team:
         self._network, self._dim, self._workers = network, dim, workers
         self._deadline = deadline
         self._model = model
-        self._waiting = _pending(log.manifest)
-        self._given: list[_Pending] = []
-        self._given_up: list[tuple[_Pending, Exception]] = []
+        self._waiting = _list_pending(log.manifest)
+        self._in_progress: list[_Pending] = []
+        self._failed: list[tuple[_Pending, Exception]] = []
 
     def work(self, executor: Workers, show: Show) -> None:
-        """Search until nothing is left, or the time is over."""
-        # One more than there are workers, so that none waits while a shard is written, unless it
-        # would begin late.
+        """Search until nothing is left or time is up."""
+        # One job more than there are workers, so that no worker waits while a shard is written. Not
+        # with a time limit, because the extra job would start late.
         n_jobs = self._workers + (self._workers > 1 and self._deadline == inf)
-        # An interrupt while an answer is written down would lose it.
+        # An interrupt while an outcome is recorded would lose it.
         with (
             defer_interrupts() as interrupt,
             closing(
-                TaskPool(advance, self._take, self._workers, executor, n_jobs, self._is_over)
+                TaskPool(advance, self._next_job, self._workers, executor, n_jobs, self._is_over)
             ) as pool,
         ):
             try:
@@ -188,7 +188,7 @@ class _Team:
                 # There are no workers. If time is up, that is not an error.
                 if not self._is_over():
                     raise
-        if self._given_up:
+        if self._failed:
             raise TaskError(self._failures())
 
     def _seconds_left(self) -> float:
@@ -197,17 +197,19 @@ class _Team:
     def _is_over(self) -> bool:
         return self._seconds_left() <= 0.0
 
-    def _take(self) -> tuple[_Pending, Job] | None:
-        """Return a task with a budget: the largest, so that small ones are left for the end."""
+    def _next_job(self) -> tuple[_Pending, Job] | None:
+        """Return the largest task as a job, so that small tasks remain for the end."""
         seconds_left = self._seconds_left()
         if not self._waiting or seconds_left <= 0.0:
             return None
         pending = max(self._waiting, key=_Pending.size)
         self._waiting.remove(pending)
-        n_like = sum(other.size() >= pending.size() / 4 for other in (*self._waiting, *self._given))
+        n_like = sum(
+            other.size() >= pending.size() / 4 for other in (*self._waiting, *self._in_progress)
+        )
         is_short = self._workers > 1 and n_like < 2 * self._workers
         is_brief = n_like < self._workers
-        self._given.append(pending)
+        self._in_progress.append(pending)
         manifest = self.log.manifest
         return pending, Job(
             self._model,
@@ -223,26 +225,26 @@ class _Team:
         )
 
     def _collect(self, answers: Iterator[tuple[_Pending, Outcome | Exception]], show: Show) -> None:
-        """Write down what jobs have found."""
+        """Record the outcomes of jobs."""
         for pending, outcome in answers:
-            self._given.remove(pending)
+            self._in_progress.remove(pending)
             if isinstance(outcome, Exception):
-                self._given_up.append((pending, outcome))
+                self._failed.append((pending, outcome))
                 continue
-            self._keep(pending, outcome)
-            show(outcome.n_cells, self._explored)
+            self._record_outcome(pending, outcome)
+            show(outcome.n_cells, self._describe_progress)
 
-    def _explored(self) -> str:
-        return explored_text(1.0 - self.log.manifest.explored, 1.0)
+    def _describe_progress(self) -> str:
+        return explored_text(1.0 - self.log.manifest.explored_share, 1.0)
 
-    def _keep(self, pending: _Pending, outcome: Outcome) -> None:
+    def _record_outcome(self, pending: _Pending, outcome: Outcome) -> None:
         log = self.log
-        with writing(log.folder):
+        with explain_write_errors(log.folder):
             shards: tuple[Shard, ...] = ()
             if outcome.shard:
                 shards = (log.new_shard(outcome.shard, outcome.n_cells, outcome.first),)
             step = Step(
-                _pending(log.manifest).index(pending),
+                _list_pending(log.manifest).index(pending),
                 outcome.left[::-1],
                 tuple(None if isnan(share) else share for share in outcome.shares[::-1]),
                 shards,
@@ -255,11 +257,11 @@ class _Team:
                 ),
             )
             log.add(step)
-        self._waiting += _pending(step)
+        self._waiting += _list_pending(step)
 
     def _failures(self) -> str:
         lines = []
-        for pending, error in self._given_up:
+        for pending, error in self._failed:
             place = "the whole domain"
             if pending.task:
                 top = read_stack(pending.task, self._network, self._dim)[-1]

@@ -80,7 +80,7 @@ class Outcome(NamedTuple):
 
 
 def advance(job: Job) -> Outcome:
-    """Search until the budget is spent, and return the cells, and what is left."""
+    """Search until the budget is spent; return the cells and the remaining tasks."""
     is_done = False
     with time_limit(job.most_seconds):
         try:
@@ -96,9 +96,10 @@ def advance(job: Job) -> Outcome:
             is_done = run.work(Limits(job.quota, job.seconds, job.most_bytes), progress=False)
     if is_done and run.n_found < job.quota:
         raise RecordFormatError(
-            f"`task` must have {job.quota} cells according to the store; it has {run.n_found}."
+            f"`task` must have {job.quota} cells according to the store, but the search found only "
+            f"{run.n_found}."
         )
-    # What comes after the quota is in other tasks and shards.
+    # Cells beyond the quota belong to other tasks and shards.
     is_done = is_done or run.n_found == job.quota
     left = [] if is_done else run.search.take_lowest(run.search.counts()[3])
     run.close()
@@ -110,7 +111,7 @@ def advance(job: Job) -> Outcome:
         shard = parquet_bytes(Partition(search.network, where, found, job.engine))
     whole = search.volume()
     shares = [approximate_volume(task.cell) / whole if 0.0 < whole < inf else nan for task in left]
-    # Of two parts it is not known how many cells of the quota each has.
+    # Do not divide a task with a quota: the share of each part in the quota is unknown.
     cut = split_index(shares) if job.is_split and job.quota < 0 else 0
     parts = [part for part in (slice(cut, None), slice(cut)) if left[part]]
     return Outcome(
@@ -129,7 +130,7 @@ def parquet_bytes(partition: Partition) -> bytes:
     parquet: Any = load_extra("pyarrow.parquet", extra="arrow", purpose="Arrow tables")
     stream = io.BytesIO()
     table = to_arrow(partition, is_shard=True)
-    # Few numbers occur twice: dictionaries of them took a third of the time and saved nothing.
+    # Few numbers repeat. Dictionary encoding took a third of the time and saved no space.
     options = {"compression": "zstd", "use_dictionary": False}
     parquet.write_table(table, stream, write_page_checksum=True, **options)
     return stream.getvalue()

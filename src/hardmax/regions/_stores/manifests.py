@@ -61,16 +61,16 @@ UNFINISHED = ".hardmax-unfinished"
 """The subfolder of files that are being written."""
 _SHARD = "cells-{:06d}.parquet"
 _IS_SHARD = re.compile(r"cells-[0-9]{6,9}\.parquet", re.ASCII)
-_LEAST_LOG = 1 << 16
+_MIN_LOG_BYTES = 1 << 16
+"""A log of at most this size is never folded into the manifest."""
 _CHUNK_BYTES = 1 << 24
-"""A log of so many bytes is not too long for any manifest."""
-_MOST_CELLS = 1 << 53
+_MAX_CELLS = 1 << 53
 
 
 class Shard(NamedTuple):
-    """A file of cells that follow one another: its fields in the manifest.
+    """The manifest's fields for a file of consecutive cells.
 
-    The task is None where an old manifest does not have it.
+    The task is None if the manifest has the old format, which does not record it.
     """
 
     file: str
@@ -81,17 +81,17 @@ class Shard(NamedTuple):
 
 
 class Step(NamedTuple):
-    """What a job adds to a manifest.
+    """The changes that a job makes to a manifest.
 
     Attributes:
-        done: The number of its task in the manifest, which goes.
-        tasks: The tasks that it did not get to, which come last.
-        shares: Their shares of the volume.
-        shards: The shard it found, or nothing.
-        n_cells: How many cells it found.
-        decisions: How many signs each stage decided.
+        done: The index of the job's task in the manifest, which is removed.
+        tasks: The remaining tasks, which are appended.
+        shares: The shares of the remaining tasks of the volume.
+        shards: The new shard, if any.
+        n_cells: The number of cells found.
+        decisions: The number of signs decided by each stage.
         has_means: As in `CellArrays`.
-        quotas: For each of the tasks the number of cells to find; None for all.
+        quotas: For each remaining task, the number of cells to find; None for all.
     """
 
     done: int
@@ -106,7 +106,7 @@ class Step(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Manifest:
-    """What a stored search has found, and what is left; the fields as in `FORMAT`."""
+    """The results and the remaining work of a stored search; see `FORMAT` for the fields."""
 
     model: str
     domain: str
@@ -127,14 +127,14 @@ class Manifest:
         return not self.tasks
 
     @property
-    def explored(self) -> float:
-        """About which share of the volume of the domain has been searched; NaN if unknown."""
+    def explored_share(self) -> float:
+        """The approximate share of the domain's volume that has been searched; NaN if unknown."""
         left = [np.nan if share is None else share for share in self.shares]
         begun = (self.shares, self.tasks, self.quotas) != ((None,), (b"",), (None,))
         return float(min(max(1.0 - sum(left), 0.0), 1.0)) if begun else 0.0
 
-    def after(self, step: Step) -> "Manifest":
-        """Return it with what a job adds."""
+    def apply(self, step: Step) -> "Manifest":
+        """Return the manifest after a job."""
         one, two, three = (x + y for x, y in zip(self.decisions, step.decisions, strict=True))
         if not 0 <= step.done < len(self.tasks):
             raise ValueError(f"there is no task {step.done}")
@@ -151,8 +151,8 @@ class Manifest:
             quotas=(*self.quotas[before], *self.quotas[behind], *step.quotas),
         )
 
-    def without(self, lost: list[Shard]) -> "Manifest":
-        """Return it with some shards to be searched again."""
+    def requeue(self, lost: list[Shard]) -> "Manifest":
+        """Return the manifest with lost shards turned into tasks."""
         kept = tuple(shard for shard in self.shards if shard not in lost)
         return replace(
             self,
@@ -164,8 +164,8 @@ class Manifest:
         )
 
     def write(self, folder: Path) -> tuple[str, int]:
-        """Take the place of the manifest in a folder; return its hash and how long it is."""
-        line, content = _line({"format": FORMAT, **self.__dict__})
+        """Replace the manifest of a folder; return the hash and the number of bytes."""
+        line, content = _to_line({"format": FORMAT, **self.__dict__})
         _write(folder, MANIFEST, line)
         os.replace(folder / UNFINISHED / MANIFEST, folder / MANIFEST)
         _sync_folder(folder)
@@ -177,7 +177,7 @@ class ManifestLog:
 
     Attributes:
         folder: The folder.
-        manifest: The manifest with all that was added.
+        manifest: The manifest, including all steps of the log.
     """
 
     def __init__(self, folder: Path, manifest: Manifest) -> None:
@@ -185,14 +185,14 @@ class ManifestLog:
         self._fold()
 
     def _fold(self) -> None:
-        """Write the manifest with all that was added, and begin a new log."""
+        """Write the manifest, including all steps of the log, and begin a new log."""
         self._last, self._most = self.manifest.write(self.folder)
         # A process that ends here leaves a log whose last line is `folded`.
         (self.folder / LOG).unlink(missing_ok=True)
         self._n_bytes = 0
 
     def new_shard(self, content: bytes, n_cells: int, first: bytes) -> Shard:
-        """Write a shard, which counts when a step that has it is added."""
+        """Write a shard, which becomes valid when a step that contains it is added."""
         number = len(self.manifest.shards)
         taken = {shard.file for shard in self.manifest.shards}
         while _SHARD.format(number) in taken or os.path.lexists(
@@ -204,13 +204,13 @@ class ManifestLog:
         return Shard(file, n_cells, first.hex(), hashlib.sha256(content).hexdigest())
 
     def add(self, step: Step) -> None:
-        """Add what a job did.
+        """Add the step of a job.
 
         Raises:
-            OSError: If it cannot be written; what the folder has is whole.
+            OSError: If the step cannot be written. The folder is then unchanged.
         """
-        manifest = self.manifest.after(step)
-        line, content = _line({**step._asdict(), "follows": self._last})
+        manifest = self.manifest.apply(step)
+        line, content = _to_line({**step._asdict(), "follows": self._last})
         with (self.folder / LOG).open("ab", buffering=0) as stream:
             if stream.tell() != self._n_bytes:
                 raise OSError(EIO, f"{LOG} was modified by another program")
@@ -226,11 +226,11 @@ class ManifestLog:
         self._n_bytes += len(line)
         for shard in step.shards:
             os.replace(self.folder / UNFINISHED / shard.file, self.folder / shard.file)
-        if self._n_bytes > max(self._most, _LEAST_LOG):
+        if self._n_bytes > max(self._most, _MIN_LOG_BYTES):
             self._fold()
 
     def close(self) -> None:
-        """Leave one file, if there is room for it; else the log counts as well."""
+        """Fold the log into the manifest if the disk has space; otherwise the log stays valid."""
         with suppress(OSError):
             self._fold()
             clear_unfinished(self.folder)
@@ -249,7 +249,7 @@ def _write(folder: Path, name: str, content: bytes) -> None:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Make the names in a folder last where the power fails, if the system can do that."""
+    """Make the names in a folder survive a power failure, if the system supports it."""
     with suppress(OSError):
         handle = os.open(folder, os.O_RDONLY)
         try:
@@ -259,7 +259,7 @@ def _sync_folder(folder: Path) -> None:
 
 
 def clear_unfinished(folder: Path) -> None:
-    """Remove unfinished files of this library, and their folder if nothing else is in it."""
+    """Remove unfinished files of this library, and their folder if it is then empty."""
     scratch = folder / UNFINISHED
     if scratch.is_dir():
         for path in scratch.iterdir():
@@ -270,7 +270,7 @@ def clear_unfinished(folder: Path) -> None:
 
 
 def write_model(folder: Path, model: bytes) -> None:
-    """Write the network of a manifest, as `model_bytes` has it, unless it is there.
+    """Write the network of a manifest (the output of `model_bytes`), unless it is already there.
 
     Raises:
         TimeLimitReached: If writing takes longer than the time limit; `clear_unfinished` removes
@@ -283,37 +283,37 @@ def write_model(folder: Path, model: bytes) -> None:
     os.replace(folder / UNFINISHED / MODEL, folder / MODEL)
 
 
-def _line(fields: dict[str, Any]) -> tuple[bytes, str]:
+def _to_line(fields: dict[str, Any]) -> tuple[bytes, str]:
     """Write fields as a line of JSON, with a hash of them."""
     plain = {
         **fields,
-        "shards": [_plain(shard) for shard in fields["shards"]],
+        "shards": [_shard_fields(shard) for shard in fields["shards"]],
         "tasks": [base64.b64encode(task).decode() for task in fields["tasks"]],
     }
-    content = _content(plain, "")
+    content = _hash_fields(plain, "")
     return json.dumps({**plain, "content": content}).encode() + b"\n", content
 
 
-def _plain(shard: Shard) -> dict[str, Any]:
+def _shard_fields(shard: Shard) -> dict[str, Any]:
     fields = shard._asdict()
     task = fields.pop("task")
     return fields if task is None else {**fields, "task": base64.b64encode(task).decode()}
 
 
-def _content(fields: dict[str, Any], before: str) -> str:
+def _hash_fields(fields: dict[str, Any], before: str) -> str:
     return fingerprint(before + json.dumps(fields, sort_keys=True))
 
 
 def _parse_line(line: bytes) -> tuple[dict[str, Any], str]:
-    """Return the fields of a line, and the hash that it states; nothing else is checked."""
+    """Return the fields of a line and the hash it states, without checking the hash."""
     fields = parse_json(line)
     if not isinstance(fields, dict):
         raise RecordFormatError(f"expected a JSON object, got {type(fields).__name__}")
     return fields, fields.pop("content")
 
 
-def _require_content(fields: dict[str, Any], content: str, before: str = "") -> None:
-    if content != _content(fields, before):
+def _require_hash(fields: dict[str, Any], content: str, before: str = "") -> None:
+    if content != _hash_fields(fields, before):
         raise RecordFormatError("modified after it was written (hash mismatch)")
 
 
@@ -321,24 +321,25 @@ def read_manifest(folder: Path) -> Manifest:
     """Read the manifest of a folder and its log; the shards in the order of their cells.
 
     Raises:
-        FileNotFoundError: If there is none.
-        RecordFormatError: If a file is damaged, or something else; the message names file and line.
+        FileNotFoundError: If the folder has no manifest.
+        RecordFormatError: If a file is damaged or has another format. The message names the file
+            and the line.
     """
     path = folder / MANIFEST
     advice = " Restore it from a backup, or search into a new folder."
-    with _refused(path, advice):
+    with _explain_read_errors(path, advice):
         fields, content = _parse_line(path.read_bytes())
         found = fields.get("format")
         if found not in (FORMAT, _OLD_FORMAT):
             raise RecordFormatError(f"the format must be {FORMAT!r}; got {found!r:.60}")
-        _require_content(fields, content)
+        _require_hash(fields, content)
         del fields["format"]
         if found == _OLD_FORMAT:
             fields = {**fields, "quotas": [None] * len(fields["tasks"]), "folded": ""}
-        manifest = Manifest(**_checked(fields))
+        manifest = Manifest(**_convert_fields(fields))
         _require_manifest(manifest)
-    manifest = _with_log(manifest, content, folder / LOG, is_old=found == _OLD_FORMAT)
-    with _refused(path, advice):
+    manifest = _apply_log(manifest, content, folder / LOG, is_old=found == _OLD_FORMAT)
+    with _explain_read_errors(path, advice):
         files = {shard.file for shard in manifest.shards}
         if len(files) != len(manifest.shards):
             raise ValueError("several shards have the same file name")
@@ -346,21 +347,21 @@ def read_manifest(folder: Path) -> Manifest:
     return replace(manifest, shards=tuple(in_order))
 
 
-def _with_log(manifest: Manifest, content: str, path: Path, *, is_old: bool) -> Manifest:
-    """Return a manifest with what its log adds.
+def _apply_log(manifest: Manifest, content: str, path: Path, *, is_old: bool) -> Manifest:
+    """Return a manifest with the steps of its log.
 
     Args:
         manifest: The manifest.
-        content: Its hash.
-        path: The log, if there is one.
-        is_old: Whether the manifest is of the format before.
+        content: The hash of the manifest.
+        path: The path of the log, which may not exist.
+        is_old: Whether the manifest has the previous format.
     """
     advice = (
         f" Restore it from a backup, or remove it: the search then resumes from {MANIFEST} and "
         "repeats the work recorded in the log."
     )
     try:
-        with _refused(path, advice):
+        with _explain_read_errors(path, advice):
             *lines, unfinished = path.read_bytes().split(b"\n")
             _refuse_damaged_end(unfinished, len(lines) + 1)
     except FileNotFoundError:
@@ -368,39 +369,39 @@ def _with_log(manifest: Manifest, content: str, path: Path, *, is_old: bool) -> 
     steps: list[Step] = []
     last, is_next = content, True
     for number, line in enumerate(lines, 1):
-        with _refused(path, advice, number):
+        with _explain_read_errors(path, advice, number):
             fields, own = _parse_line(line)
             if "follows" in fields:
-                _require_content(fields, own)
+                _require_hash(fields, own)
                 follows = fields.pop("follows")
                 is_this = follows == last
             else:
-                # A line of the format before has one hash for both; where the first one differs, it
-                # may be damaged or follow an older manifest.
-                is_this = own == _content(fields, last)
+                # A line of the previous format has one hash for both. If the hash of the first line
+                # differs, the line may be damaged, or may follow an older manifest.
+                is_this = own == _hash_fields(fields, last)
                 fields["quotas"] = [None] * len(fields["tasks"])
             if number > 1 and not is_this:
                 raise RecordFormatError("modified after it was written, or in the wrong place")
             is_next = is_next and is_this
-            steps.append(Step(**_checked(fields)))
+            steps.append(Step(**_convert_fields(fields)))
             last = own
     if not is_next:
-        with _refused(path, advice, 1):
+        with _explain_read_errors(path, advice, 1):
             if not _is_included(manifest, steps, last, is_old=is_old):
                 raise RecordFormatError(
                     f"modified after it was written, or not written for this {MANIFEST}"
                 )
         return manifest
     for number, step in enumerate(steps, 1):
-        with _refused(path, advice, number):
+        with _explain_read_errors(path, advice, number):
             n_stored = sum(shard.n_cells for shard in step.shards)
             _require("shards", n_stored == (0 if manifest.count_only else step.n_cells))
-            manifest = manifest.after(step)
+            manifest = manifest.apply(step)
     return replace(manifest, folded=last) if steps else manifest
 
 
 def _is_included(manifest: Manifest, steps: list[Step], last: str, *, is_old: bool) -> bool:
-    """Say whether a manifest has what a log adds: a process ended before it removed the log."""
+    """Return whether a manifest includes its log: a process ended before it removed the log."""
     if not is_old:
         return last == manifest.folded
     known = {(shard.file, shard.digest) for shard in manifest.shards}
@@ -409,7 +410,7 @@ def _is_included(manifest: Manifest, steps: list[Step], last: str, *, is_old: bo
 
 
 def _refuse_damaged_end(text: bytes, number: int) -> None:
-    """Refuse a last line that has all its text, and something else in place of the newline."""
+    """Refuse a last line whose text is complete but not followed by a newline."""
     try:
         decoded = text.decode("latin-1")  # A damaged newline may be any byte.
         _, end = json.JSONDecoder().raw_decode(decoded)
@@ -420,8 +421,8 @@ def _refuse_damaged_end(text: bytes, number: int) -> None:
 
 
 @contextmanager
-def _refused(path: Path, advice: str, number: int | None = None) -> Iterator[None]:
-    """Refuse what raises in the block, by the name of a file and the number of a line."""
+def _explain_read_errors(path: Path, advice: str, number: int | None = None) -> Iterator[None]:
+    """Turn an exception of the block into an error that names the file and the line."""
     try:
         yield
     except (FileNotFoundError, NotADirectoryError):
@@ -434,11 +435,11 @@ def _refused(path: Path, advice: str, number: int | None = None) -> Iterator[Non
         ) from None
 
 
-def _checked(fields: dict[str, Any]) -> dict[str, Any]:
-    """Return the fields of a manifest or a step with the types they have in memory.
+def _convert_fields(fields: dict[str, Any]) -> dict[str, Any]:
+    """Convert the fields of a manifest or a step to their types in memory.
 
     Raises:
-        TypeError, ValueError, KeyError: If one is missing, or of another type or range.
+        TypeError, ValueError, KeyError: If a field is missing or has a wrong type or range.
     """
     shards = tuple(_read_shard_fields(**shard) for shard in fields["shards"])
     tasks = tuple(base64.b64decode(task, validate=True) for task in fields["tasks"])
@@ -487,11 +488,11 @@ def _read_shard_fields(
 
 
 def _is_count(value: Any, least: int = 0) -> bool:
-    return type(value) is int and least <= value <= _MOST_CELLS
+    return type(value) is int and least <= value <= _MAX_CELLS
 
 
 def _is_share(value: Any) -> bool:
-    # Sums of rounded volumes may be a little more than the whole.
+    # Sums of rounded volumes may slightly exceed the whole.
     return _is_count(value) or (type(value) is float and isfinite(value) and value >= 0.0)
 
 
@@ -506,7 +507,7 @@ def _is_whole(folder: Path, shard: Shard) -> bool:
 
 
 def _digest(path: Path) -> str:
-    """Return the SHA-256 of a file; nothing if it cannot be read."""
+    """Return the SHA-256 of a file; an empty text if it cannot be read."""
     try:
         with path.open("rb") as stream:
             return hashlib.file_digest(stream, "sha256").hexdigest()
@@ -515,16 +516,16 @@ def _digest(path: Path) -> str:
 
 
 def _path_of(folder: Path, shard: Shard) -> Path:
-    """Return where a shard is: a process may have ended before it moved the file to its place."""
+    """Return the path of a shard, which may still be among the unfinished files."""
     path, unfinished = folder / shard.file, folder / UNFINISHED / shard.file
     return path if path.exists() or not unfinished.exists() else unfinished
 
 
 def read_shard(folder: Path, shard: Shard) -> Path:
-    """Return the file of a shard, as it was written.
+    """Return the path of an intact shard.
 
     Raises:
-        RecordFormatError: If it is missing or was changed.
+        RecordFormatError: If the file is missing or was modified.
     """
     for _ in range(2):  # Another process may move it to its place meanwhile.
         path = _path_of(folder, shard)
@@ -532,7 +533,7 @@ def read_shard(folder: Path, shard: Shard) -> Path:
             break
     if _digest(path) != shard.digest:
         advice = (
-            "Search into this folder again; only the part of this shard is searched"
+            "Search into this folder again to recover it; only this part is searched"
             if shard.task is not None
             else "The older format of this folder cannot recover a shard. Restore it from a backup"
         )
@@ -545,14 +546,14 @@ def read_shard(folder: Path, shard: Shard) -> Path:
 
 
 def recover_shards(folder: Path, manifest: Manifest, workers: int) -> Manifest:
-    """Put every shard in its place; return the manifest with damaged ones to be searched again.
+    """Move every shard to its place; return the manifest with damaged shards turned into tasks.
 
     Raises:
-        RecordFormatError: If a damaged shard is of an old store, which does not know its task.
+        RecordFormatError: If a damaged shard has the old format, which does not record its task.
         TimeLimitReached: If reading all shards takes longer than the time limit.
     """
     with ThreadPoolExecutor(workers) as pool:
-        # Each shard is read in a copy of the context, and so within the time limit.
+        # Each shard is read in a copy of the context, so the time limit applies.
         contexts = [copy_context() for _ in manifest.shards]
         check = partial(_is_whole, folder)
         are_whole = list(pool.map(lambda c, shard: c.run(check, shard), contexts, manifest.shards))
@@ -564,24 +565,24 @@ def recover_shards(folder: Path, manifest: Manifest, workers: int) -> Manifest:
                 "older format of this `store` does not record how to search that part again. "
                 "Restore the file from a backup, or search into a new folder."
             )
-    with writing(folder):
+    with explain_write_errors(folder):
         for shard, ok in zip(manifest.shards, are_whole, strict=True):
             source, target = folder / UNFINISHED / shard.file, folder / shard.file
             if ok and not target.exists():
                 os.replace(source, target)
             elif not ok and target.exists():
-                # It is removed when the manifest names it no longer.
+                # The file is removed once the manifest no longer names it.
                 source.parent.mkdir(exist_ok=True)
                 os.replace(target, source)
-    return manifest.without(lost)
+    return manifest.requeue(lost)
 
 
 @contextmanager
-def writing(folder: Path, name: str = "store") -> Iterator[None]:
-    """Say what to do where the system refuses to write to a folder that was given by a name.
+def explain_write_errors(folder: Path, name: str = "store") -> Iterator[None]:
+    """Turn an OSError into an error that names the argument and says how to proceed.
 
     Raises:
-        ArgumentError: If it does.
+        ArgumentError: If the block raises an OSError.
     """
     try:
         yield
@@ -593,13 +594,14 @@ def writing(folder: Path, name: str = "store") -> Iterator[None]:
 
 
 @contextmanager
-def held(folder: Path) -> Iterator[None]:
-    """Make a folder if there is none, and hold it; the system lets go of it when a process ends.
+def lock_folder(folder: Path) -> Iterator[None]:
+    """Create a folder if it does not exist, and lock it; the lock ends with the process.
 
     Raises:
-        ArgumentError: If it cannot be made, holds other files, or another process holds it.
+        ArgumentError: If the folder cannot be created, contains other files, or is locked by
+            another process.
     """
-    with writing(folder):
+    with explain_write_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
         handle = os.open(folder, os.O_RDONLY)
     try:
@@ -613,7 +615,7 @@ def held(folder: Path) -> Iterator[None]:
 def _lock(handle: int, folder: Path) -> None:
     try:
         import fcntl
-    except ImportError:  # Not on this system: two processes are told apart by nobody.
+    except ImportError:  # This system has no file locks.
         return
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -625,7 +627,7 @@ def _lock(handle: int, folder: Path) -> None:
 
 
 def _refuse_other_files(folder: Path) -> None:
-    """Refuse a folder that has files and no manifest."""
+    """Refuse a folder that contains files but no manifest."""
     names = {path.name for path in folder.iterdir()}
     if MANIFEST not in names and names - {UNFINISHED}:
         raise ArgumentError(

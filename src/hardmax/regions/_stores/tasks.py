@@ -20,7 +20,7 @@ from hardmax.regions._search.searches import N_EDGE, PlaneCell, SpaceCell, Task
 from hardmax.typing import AnyArray, IntArray
 
 _Kinds = dict[str, tuple[Any, int]]
-"""The type of the numbers of an array, and how many axes it has."""
+"""For each array, the type of its entries and the number of its axes."""
 _PLANE: _Kinds = {"edges": (np.float64, 2), "walls": (np.int32, 2)}
 _SPACE: _Kinds = {
     "vertices": (np.float64, 2),
@@ -31,10 +31,10 @@ _SPACE: _Kinds = {
     "is_pure": (np.int32, 1),
 }
 _COMMON: _Kinds = {"places": (np.int32, 2), "signature": (np.int32, 1), "typical": (np.int8, 1)}
-_MOST_BYTES = 1 << 31
+_MAX_BYTES = 1 << 31
 _LARGEST_TYPICAL = 127
 _ROUNDING, _SMALLEST = 2.0**-48, 2.0**-1000
-"""Bounds on what rounding and underflow do to a sum of at most ten products, generously."""
+"""Generous error bounds for a sum of at most ten products: relative rounding, and underflow."""
 
 
 def stack_bytes(stack: list[Task]) -> bytes:
@@ -66,17 +66,17 @@ def stack_bytes(stack: list[Task]) -> bytes:
 def read_stack(
     content: bytes, network: ArgmaxNetwork, dim: int, first_walls: AnyArray | None = None
 ) -> list[Task]:
-    """Read what `stack_bytes` wrote, for a search of a network on a domain of some dimension.
+    """Read the output of `stack_bytes`, for a search of a network on a domain.
 
     Args:
         content: The bytes.
         network: The network.
         dim: The dimension of the domain.
-        first_walls: The walls of the domain, as its first cell has them; None to trust those of the
-            task, where it is read for a message only.
+        first_walls: The walls of the first cell of the domain; None to trust the walls of the task,
+            if it is read only for an error message.
 
     Raises:
-        RecordFormatError: If it is something else, or names what the network does not have.
+        RecordFormatError: If the bytes have another format, or do not fit the network.
     """
     kinds = _PLANE if dim == 2 else _SPACE
     try:
@@ -85,8 +85,8 @@ def read_stack(
         # A split by a group leaves fewer cells on the stack than the group has forms.
         most = 2 * (sum(int(own.sum()) for own in sizes) + len(sizes) + 1)
         _require("places", len(arrays["places"]) <= most)
-        stack = _stack(arrays, kinds)
-        _refuse_impossible(stack, network, dim, first_walls)
+        stack = _build_stack(arrays, kinds)
+        _check_stack(stack, network, dim, first_walls)
     except (
         ValueError, KeyError, TypeError, EOFError, OSError, RuntimeError, NotImplementedError,
         zlib.error, zipfile.BadZipFile,
@@ -100,18 +100,18 @@ def read_stack(
 def _read_arrays(content: bytes, kinds: _Kinds) -> dict[str, AnyArray]:
     wanted = {**_COMMON, **kinds, **{f"{name}.shapes": (np.int64, 2) for name in kinds}}
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
-        if sum(entry.file_size for entry in archive.infolist()) > _MOST_BYTES:
-            raise ValueError(f"its arrays take more than {_MOST_BYTES:,} bytes")
+        if sum(entry.file_size for entry in archive.infolist()) > _MAX_BYTES:
+            raise ValueError(f"its arrays need more than {_MAX_BYTES:,} bytes")
     with np.load(io.BytesIO(content), allow_pickle=False) as archive:
         arrays = {name: archive[name] for name in wanted}
     for name, (kind, n_axes) in wanted.items():
-        # The arrays of cells are written flat.
+        # The arrays of cells are stored flat.
         if arrays[name].dtype != kind or arrays[name].ndim != (1 if name in kinds else n_axes):
             raise ValueError(f"{name} must be an array of {np.dtype(kind)}")
     return arrays
 
 
-def _stack(arrays: dict[str, AnyArray], kinds: _Kinds) -> list[Task]:
+def _build_stack(arrays: dict[str, AnyArray], kinds: _Kinds) -> list[Task]:
     places = arrays["places"]
     if places.shape[1:] != (4,) or not len(places):
         raise ValueError("places must have rows of 4 entries")
@@ -120,7 +120,7 @@ def _stack(arrays: dict[str, AnyArray], kinds: _Kinds) -> list[Task]:
         shapes = arrays[f"{name}.shapes"]
         if shapes.shape != (len(places), n_axes) or (shapes < 0).any():
             raise ValueError(f"{name} must have a shape for each cell")
-        # Integers of Python: products of what a file says may wrap.
+        # Python integers, because products of numbers in a file may overflow.
         ends = list(accumulate(prod(shape) for shape in shapes.tolist()))
         if ends[-1] != len(arrays[name]):
             raise ValueError(f"{name} must be as long as the shapes of its cells require")
@@ -143,7 +143,7 @@ def _stack(arrays: dict[str, AnyArray], kinds: _Kinds) -> list[Task]:
     return stack
 
 
-def _refuse_impossible(
+def _check_stack(
     stack: list[Task], network: ArgmaxNetwork, dim: int, first_walls: AnyArray | None
 ) -> None:
     layers = network.layers
@@ -153,7 +153,7 @@ def _refuse_impossible(
     for name, winners in (("signature", signature), ("typical", typical)):
         _require(name, len(winners) >= len(sizes))
         own = winners[: len(sizes)]
-        # Larger groups have no typical winners that anybody reads.
+        # The typical winners of larger groups are never read.
         is_read = sizes <= (_LARGEST_TYPICAL if name == "typical" else sizes)
         _require(name, ((own >= 0) & (own < sizes))[is_read].all())
     order = [task.layer for task in stack]
@@ -161,24 +161,24 @@ def _refuse_impossible(
     _require("places", not any(task.is_part and task.layer == len(layers) for task in stack))
     # Merged forms belong to layers before the cell.
     _require("places", not any(task.is_merged and task.layer == 0 for task in stack))
-    most_facets = _MOST_BYTES
+    most_facets = _MAX_BYTES
     if first_walls is not None:
         # A wall of the domain, or a winner and a rival.
         most_facets = len(first_walls) + int((sizes * (sizes - 1)).sum())
     for task in stack:
         cell = task.cell
-        _refuse_impossible_walls(cell.walls, n_groups, sizes)
+        _check_walls(cell.walls, n_groups, sizes)
         _require("walls", len(cell.walls) <= most_facets)
         if first_walls is not None:
             rows = cell.walls[cell.walls[:, 0] < 0][:, 1]
             _require("walls", np.isin(rows, first_walls[:, 1]).all())
         if isinstance(cell, PlaneCell):
             _require("edges", cell.edges.shape == (len(cell.walls), N_EDGE) and len(cell.walls) > 2)
-            _refuse_misplaced_corners(cell)
+            _check_corners(cell)
             continue
         n, n_facets = len(cell.vertices), len(cell.facets)
         _require("vertices", cell.vertices.shape == (n, 2 * dim + 2))
-        _require("vertices", dim < n <= _most_vertices(n_facets, dim))
+        _require("vertices", dim < n <= _max_vertices(n_facets, dim))
         _require("facets", cell.facets.shape == (n_facets, dim + 5))
         _require("walls", len(cell.walls) == n_facets and cell.is_pure.shape == (n_facets,))
         n_words = -(-n_facets // 64)
@@ -192,41 +192,41 @@ def _refuse_impossible(
         _require("ties", ((facet >= -1) & (facet < n_facets)).all())
         _require("ties", ((group >= 0) & (group < len(sizes))).all())
         _require("ties", ((form >= 0) & (form < sizes[group])).all())
-        _refuse_misplaced_vertices(cell, bits[:, :n_facets].astype(bool))
+        _check_vertices(cell, bits[:, :n_facets].astype(bool))
 
 
-def _most_vertices(n_facets: int, dim: int) -> int:
-    """Return how many vertices a polytope has at most: the upper bound theorem."""
+def _max_vertices(n_facets: int, dim: int) -> int:
+    """Return the maximum number of vertices of a polytope, by the upper bound theorem."""
     if n_facets <= dim:
         return 0
     near, far = comb(n_facets - (dim + 1) // 2, n_facets - dim), n_facets - dim // 2 - 1
     return near + comb(far, n_facets - dim)
 
 
-def _refuse_misplaced_corners(cell: PlaneCell) -> None:
-    """Refuse a polygon an edge of which does not lie on its line."""
+def _check_corners(cell: PlaneCell) -> None:
+    """Refuse a polygon if one of its edges does not lie on its line."""
     a, far = cell.edges[:, :3], cell.edges[:, 3]
     slope_radius, offset_radius = cell.edges[:, 4:6].T
     norm = np.abs(a[:, :2]).sum(axis=1)
     facets = np.column_stack([a, far, slope_radius, offset_radius, norm])
     vertices = cell.edges[:, N_EDGE // 2 :]
-    # A corner lies on the edge that begins there and on the one before.
+    # A corner lies on the edge that begins there and on the previous edge.
     places = np.arange(len(facets))
     is_on = np.zeros((len(facets), len(facets)), dtype=bool)
     is_on[places, places] = is_on[places, places - 1] = True
-    _refuse_misplaced("edges", vertices, facets, is_on)
+    _check_positions("edges", vertices, facets, is_on)
 
 
-def _refuse_misplaced_vertices(cell: SpaceCell, is_on: AnyArray) -> None:
-    """Refuse a polytope some vertices of which are not where its facets say."""
+def _check_vertices(cell: SpaceCell, is_on: AnyArray) -> None:
+    """Refuse a polytope if the positions of its vertices contradict its facets."""
     dim = cell.facets.shape[1] - 5
     _require("masks", (is_on.sum(axis=1) >= dim).all())
     _require("masks", len(np.unique(cell.masks, axis=0)) == len(cell.masks))
-    _refuse_misplaced("vertices", cell.vertices, cell.facets, is_on)
+    _check_positions("vertices", cell.vertices, cell.facets, is_on)
 
 
-def _refuse_misplaced(name: str, vertices: AnyArray, facets: AnyArray, is_on: AnyArray) -> None:
-    """Refuse vertices that facets exclude, or that are not on their own ones, by their radii.
+def _check_positions(name: str, vertices: AnyArray, facets: AnyArray, is_on: AnyArray) -> None:
+    """Refuse vertices that are provably outside a facet, or provably not on one of their own.
 
     Args:
         name: The name of the array, for messages.
@@ -240,7 +240,7 @@ def _refuse_misplaced(name: str, vertices: AnyArray, facets: AnyArray, is_on: An
     points, directions = vertices[:, :dim], vertices[:, dim + 1 : -1]
     radii, direction_radii = vertices[:, dim], vertices[:, -1]
     _require(name, not np.isnan(vertices).any())
-    # What overflowed has no finite radius, and no sign below.
+    # Overflowed numbers have an infinite radius, and thus no sign below.
     for numbers, radius in (
         (points, radii),
         (directions, direction_radii),
@@ -253,7 +253,7 @@ def _refuse_misplaced(name: str, vertices: AnyArray, facets: AnyArray, is_on: An
         (directions, direction_radii, far, np.zeros_like(far)),
         (points, radii, offset, offset_radius),
     )
-    # The sign of each vertex at each facet, 0 if open: what grows beyond bounds decides first.
+    # The sign of each vertex at each facet, 0 if unknown. The part at infinity decides first.
     signs = np.zeros(is_on.shape, dtype=np.int8)
     is_open = np.zeros(is_on.shape, dtype=bool)
     with np.errstate(over="ignore", invalid="ignore", under="ignore"):
@@ -262,20 +262,20 @@ def _refuse_misplaced(name: str, vertices: AnyArray, facets: AnyArray, is_on: An
             sums = np.abs(at).sum(axis=1)[:, None]
             terms = np.abs(at) @ np.abs(slopes).T + np.abs(constant)
             errors = sums * slope_radius + radius + at_radii[:, None] * norm
-            # Twice what it can be: the bounds are rounded as well.
+            # Twice the largest possible error, because the bounds are rounded as well.
             bound = 2.0 * (errors + _ROUNDING * terms) + _SMALLEST
             value = at @ slopes.T + constant
             # Comparisons with NaN are False.
             own = (value > bound).astype(np.int8) - (value < -bound)
             _require(name, not (is_on & (own != 0)).any())
             signs = np.where(is_open, signs, own)
-            # Zero for certain only where each product is.
+            # The value is certainly zero only if every product is zero.
             is_open |= (terms != 0.0) | (errors != 0.0)
-    # A facet is stored with the same slopes for the cells on either side of it.
+    # The cells on both sides of a facet store it with the same slopes, so either sign may occur.
     _require(name, not ((signs > 0).any(axis=0) & (signs < 0).any(axis=0)).any())
 
 
-def _refuse_impossible_walls(walls: AnyArray, n_groups: IntArray, sizes: IntArray) -> None:
+def _check_walls(walls: AnyArray, n_groups: IntArray, sizes: IntArray) -> None:
     _require("walls", walls.shape[1:] == (4,))
     layer, group, winner, rival = walls[walls[:, 0] >= 0].T
     _require("walls", (walls[:, 0] >= -1).all() and (layer < len(n_groups)).all())

@@ -1,16 +1,17 @@
-r"""How much work the split tree has at least: searches that cannot end are refused at once.
+r"""Lower bounds on the work of the split tree, to reject hopeless searches at once.
 
-**A lower bound on the number of cells.** Let $m$ groups of the first layer have two best forms each
-that tie at a common point $p$ inside the domain, and let the $m$ differences of these pairs have
-linearly independent slopes, the rows of $N$. With the right inverse $P$ of $N$ every choice of
-signs $s$ is met at $p + \varepsilon P s$, where the differences are $\varepsilon s$. If
+**A lower bound on the number of cells.** Suppose that $m$ groups of the first layer each have two
+best forms that tie at a common point $p$ inside the domain, and that the $m$ differences of these
+pairs have linearly independent slopes, the rows of $N$. Let $P$ be the right inverse of $N$. At
+$p + \varepsilon P s$ the differences are $\varepsilon s$, so every choice of signs $s$ occurs. If
 $\varepsilon$ is so small that these points lie in the domain and no other form wins there, the
-first layer alone has $2^m$ cells, and every one of them holds a cell of the network. The point and
-$P$ are computed in floats; the inequalities leave room for errors of rounding, which are bounded.
+first layer alone has $2^m$ cells, and each of them contains a cell of the network. The point and
+$P$ are computed in floats; the inequalities have a margin for the rounding errors, which are
+bounded.
 
-**A lower estimate of the time to the first cell.** Before it, every form that is not the winner of
-its group is decided once, and forms that win somewhere else a second time. A decision reads all
-inequalities of the domain.
+**A lower estimate of the time to the first cell.** Before the first cell, every form that does not
+win its group there is decided once, and forms that win elsewhere are decided a second time. Each
+decision reads all inequalities of the domain.
 """
 
 from itertools import pairwise
@@ -30,17 +31,17 @@ from hardmax.regions._location.point_cells import MOST_PRODUCTS, count_products
 from hardmax.regions.charted_domains import ChartedDomain
 from hardmax.typing import FloatArray
 
-_TRIED = 64, 48, 40
-"""How many groups are looked for, the most first."""
+_EXPONENTS = 64, 48, 40
+"""Values of $m$ to try, in this order."""
 _DECISION_S, _ENTRY_S = 5e-5, 1e-7
 """Lower bounds on the time of a decision, as a whole and per entry of its inequalities. ReLU
 networks with 16 to 784 inputs were measured on one core; they take one to five times as long."""
 _BRIEF_S, _LONG_S = 5.0, 3600.0
-"""The first cell may always take this long; without a time limit this long."""
+"""Time that the first cell may always take, and time that it may take without a time limit."""
 _CLOSE = 2.0**-32
-"""More than rounding makes of an inequality, in proportion to its terms."""
-_MOST_ENTRIES = 1 << 22
-"""About how many coefficients of forms are looked at."""
+"""An upper bound on the rounding error of an inequality, relative to its terms."""
+_MAX_ENTRIES = 1 << 22
+"""Approximate limit on the number of coefficients of forms that are examined."""
 
 
 class _Forms(NamedTuple):
@@ -49,10 +50,10 @@ class _Forms(NamedTuple):
     Attributes:
         slopes: Shape `(n_forms, dim)`.
         offsets: Shape `(n_forms,)`.
-        sizes: The absolute values that were added up for each slope, as `slopes`.
-        offset_sizes: Likewise, as `offsets`.
-        starts: Where the forms of each group begin, and the end.
-        unit: By which part of its size a form may be wrong.
+        sizes: For each slope, the sum of the absolute values of its terms; shaped like `slopes`.
+        offset_sizes: The same for each offset.
+        starts: The first form of each group, and the end.
+        unit: The error bound of a form relative to its size.
     """
 
     slopes: FloatArray
@@ -63,13 +64,13 @@ class _Forms(NamedTuple):
     unit: float
 
 
-class _Interior(NamedTuple):
+class _InteriorPoint(NamedTuple):
     r"""A point inside a domain, and its inequalities $\langle a, t\rangle \le b$ in floats.
 
     Attributes:
         point: The point, shape `(dim,)`.
-        scale: How far the domain reaches from there, for each coordinate.
-        rows: The inequalities $(a, b)$, shape `(n_rows, dim + 1)`; None for those of the box
+        scale: The extent of the domain from the point, for each coordinate.
+        rows: The inequalities $(a, b)$, shape `(n_rows, dim + 1)`; None if the domain is the box
             `point` plus or minus `scale`.
     """
 
@@ -78,33 +79,34 @@ class _Interior(NamedTuple):
     rows: FloatArray | None
 
 
-def refuse_hopeless(
+def refuse_hopeless_search(
     model: Any,
     network: ArgmaxNetwork,
     where: ChartedDomain,
     max_cells: int | None,
     max_seconds: float | None,
 ) -> None:
-    """Refuse a search in the split tree that cannot end, or not find one cell in the time given.
+    """Refuse a search in the split tree that cannot end, or cannot find a cell in the given time.
+
+    A search within limits is accepted if it can find some of the cells.
 
     Args:
-        model: What the caller gave.
+        model: The model that the caller passed.
         network: Its network.
         where: The domain.
-        max_cells: The limits of the search.
-        max_seconds: They are enough if they can be kept: a search that finds some of the cells is
-            not refused.
+        max_cells: The limit on the number of cells.
+        max_seconds: The limit on the time.
 
     Raises:
-        ArgumentError: With what to do instead.
+        ArgumentError: If the search is hopeless. The message suggests alternatives.
     """
     seconds = seconds_to_first_cell(network, where)
     limit = _LONG_S if max_seconds is None else max_seconds
     if seconds > max(_BRIEF_S, limit):
-        reason = f"the first cell would take {_about(seconds)}"
+        reason = f"the first cell would take {_format_duration(seconds)}"
         if max_seconds is not None:
             reason += f", and `max_seconds` is {max_seconds:g}"
-        raise ArgumentError(_refusal(model, network, where, reason))
+        raise ArgumentError(_refusal_message(model, network, where, reason))
     if max_cells is None and max_seconds is None:
         exponent = least_exponent(network, where)
         if exponent:
@@ -112,7 +114,7 @@ def refuse_hopeless(
                 f"there are at least 2^{exponent} (`max_cells` and `max_seconds` limit a search to "
                 "some of them)"
             )
-            raise ArgumentError(_refusal(model, network, where, reason))
+            raise ArgumentError(_refusal_message(model, network, where, reason))
 
 
 def seconds_to_first_cell(network: ArgmaxNetwork, where: ChartedDomain) -> float:
@@ -134,18 +136,18 @@ def seconds_to_first_cell(network: ArgmaxNetwork, where: ChartedDomain) -> float
         entries = (n_rows + sizes - 1) * n_columns
         total += float(((sizes - 1) * (_DECISION_S + _ENTRY_S * entries)).sum())
     if network.layers:
-        # The inequalities of the groups that were split before have been added.
-        n_splits = _n_splits(_first_forms(network, where), where)
+        # Each earlier split has added inequalities.
+        n_splits = _count_splits(_first_forms(network, where), where)
         entries = (n_rows + np.arange(n_splits)) * n_columns
         total += float((_DECISION_S + _ENTRY_S * entries).sum())
     return total
 
 
-def _n_splits(forms: _Forms, where: ChartedDomain) -> int:
-    """Count the forms that may win on a part of a box, or of space; 0 for other domains."""
+def _count_splits(forms: _Forms, where: ChartedDomain) -> int:
+    """Count the forms that may win on a part of a box or of the whole space; 0 otherwise."""
     if where.corners is None and len(where.exact_rows):
         return 0
-    interior = _interior(where)
+    interior = _find_interior(where)
     reach = interior.scale if where.corners is not None else np.full(where.dim, np.inf)
     values = forms.slopes @ interior.point + forms.offsets
     n_splits = 0
@@ -171,12 +173,12 @@ def least_exponent(network: ArgmaxNetwork, where: ChartedDomain) -> int:
         >>> least_exponent(net, charted(Box([1.0] * 60, [2.0] * 60), 60))
         0
     """
-    if where.dim < min(_TRIED) or not network.layers:
+    if where.dim < min(_EXPONENTS) or not network.layers:
         return 0
     forms = _first_forms(network, where)
-    interior = _interior(where)
+    interior = _find_interior(where)
     with np.errstate(all="ignore"):
-        return next((m for m in _TRIED if _have_common_point(forms, interior, m)), 0)
+        return next((m for m in _EXPONENTS if _have_common_point(forms, interior, m)), 0)
 
 
 def _first_forms(network: ArgmaxNetwork, where: ChartedDomain) -> _Forms:
@@ -184,7 +186,7 @@ def _first_forms(network: ArgmaxNetwork, where: ChartedDomain) -> _Forms:
     layer = network.layers[0]
     weight, bias = np.eye(where.dim), np.zeros(where.dim)
     size, bias_size = weight, bias
-    n_terms, most = 64 + where.dim, max(1, _MOST_ENTRIES // where.dim)
+    n_terms, most = 64 + where.dim, max(1, _MAX_ENTRIES // where.dim)
     for affine in (*where.stages, network.embedding, layer.query):
         n_terms += affine.dim_in
         if affine.is_identity:
@@ -195,7 +197,7 @@ def _first_forms(network: ArgmaxNetwork, where: ChartedDomain) -> _Forms:
         linear, constant = np.abs(linear), np.abs(constant)
         size, bias_size = size @ linear, bias_size @ linear + constant
     if layer.is_relu:
-        # A unit is the larger one of its form, second, and of zero.
+        # A ReLU unit is the maximum of zero and its form, in this order.
         n = weight.shape[1]
         slopes, sizes = np.zeros((2 * n, where.dim)), np.zeros((2 * n, where.dim))
         offsets, offset_sizes = np.zeros(2 * n), np.zeros(2 * n)
@@ -204,7 +206,7 @@ def _first_forms(network: ArgmaxNetwork, where: ChartedDomain) -> _Forms:
         )  # fmt: skip
         unit = 4 * n_terms * UNIT_ROUNDOFF
         return _Forms(slopes, offsets, sizes, offset_sizes, list(range(0, 2 * n + 1, 2)), unit)
-    n_groups = _n_few(layer, where.dim)
+    n_groups = _count_leading_groups(layer, where.dim)
     starts = layer.starts[: n_groups + 1].tolist()
     picked = layer.dense_slopes()[: starts[-1]]
     if weight.shape[1] < picked.shape[1]:
@@ -221,29 +223,29 @@ def _first_forms(network: ArgmaxNetwork, where: ChartedDomain) -> _Forms:
     )
 
 
-def _n_few(layer: ArgmaxLayer, dim: int) -> int:
-    """Return how many of the first groups have few coefficients together."""
-    n_forms = max(_MOST_ENTRIES // dim, 1)
+def _count_leading_groups(layer: ArgmaxLayer, dim: int) -> int:
+    """Return the number of leading groups whose coefficients fit into `_MAX_ENTRIES`."""
+    n_forms = max(_MAX_ENTRIES // dim, 1)
     return int(np.searchsorted(layer.starts[1:], n_forms, side="right"))
 
 
-def _interior(where: ChartedDomain) -> _Interior:
+def _find_interior(where: ChartedDomain) -> _InteriorPoint:
     if where.corners is not None:
         low, high = (side / 2.0 for side in where.corners)
-        return _Interior(low + high, high - low, None)
+        return _InteriorPoint(low + high, high - low, None)
     unit = np.ones(where.dim)
     if not len(where.exact_rows):
-        return _Interior(np.zeros(where.dim), unit, np.empty((0, where.dim + 1)))
+        return _InteriorPoint(np.zeros(where.dim), unit, np.empty((0, where.dim + 1)))
     with no_time_limit():
         inside = decide_open_cone(wide_rows(where.cone_rows, where.dim + 1)).direction
     assert inside is not None
     point = rounded_directions([tuple(inside.tolist())], where.dim + 1)[0]
     rows = [tuple(row) for row in where.exact_rows.tolist()]
-    return _Interior(point[:-1] / point[-1], unit, rounded_directions(rows, where.dim + 1))
+    return _InteriorPoint(point[:-1] / point[-1], unit, rounded_directions(rows, where.dim + 1))
 
 
-def _have_common_point(forms: _Forms, interior: _Interior, m: int) -> bool:
-    """Say whether `m` groups are certain to have a common point as described above."""
+def _have_common_point(forms: _Forms, interior: _InteriorPoint, m: int) -> bool:
+    """Return whether `m` groups provably have a common point as described in the module."""
     point, scale = interior.point, interior.scale
     n_groups = len(forms.starts) - 1
     if n_groups < m:
@@ -261,13 +263,13 @@ def _have_common_point(forms: _Forms, interior: _Interior, m: int) -> bool:
     if not np.isfinite(distances[nearest[-1]]):
         return False
     ones, others = (np.array([pairs[g][k] for g in nearest]) for k in (0, 1))
-    # In coordinates in which the scale is 1, the point of the walls that is nearest.
+    # The nearest point of the walls, in coordinates in which the scale is 1.
     walls = (forms.slopes[ones] - forms.slopes[others]) * scale
     try:
         inverse = np.linalg.solve(walls @ walls.T, walls).T
     except np.linalg.LinAlgError:
         return False
-    # Two steps of Newton's method: the first one leaves an error of rounding.
+    # Two steps of Newton's method; the second removes the rounding error of the first.
     z = np.zeros(len(point))
     for _ in range(2):
         t = point + scale * z
@@ -275,7 +277,7 @@ def _have_common_point(forms: _Forms, interior: _Interior, m: int) -> bool:
         z -= inverse @ (left[ones] - left[others])
     t = point + scale * z
     left = forms.slopes @ t + forms.offsets
-    # What rounding does to a form at most, anywhere near the point.
+    # A bound on the rounding error of a form anywhere near the point.
     far = np.abs(t) + scale * (1.0 + np.abs(inverse).sum(axis=1))
     blur = forms.unit * float((forms.sizes @ far + forms.offset_sizes).max()) + TINY
     slacks, reaches = _slacks(interior, z, far, inverse)
@@ -292,9 +294,9 @@ def _have_common_point(forms: _Forms, interior: _Interior, m: int) -> bool:
 
 
 def _slacks(
-    interior: _Interior, z: FloatArray, far: FloatArray, inverse: FloatArray
+    interior: _InteriorPoint, z: FloatArray, far: FloatArray, inverse: FloatArray
 ) -> tuple[list[FloatArray], list[FloatArray]]:
-    """Return how far a point is inside each inequality, and how far all signs may take it."""
+    """Return the slack of a point in each inequality, and the largest change over all signs."""
     point, scale, rows = interior
     if rows is None:
         return [1.0 - np.abs(z) - _CLOSE * far / scale], [np.abs(inverse).sum(axis=1)]
@@ -304,12 +306,14 @@ def _slacks(
     return [bounds - slopes @ (point + scale * z) - blur], [reach]
 
 
-def _about(seconds: float) -> str:
-    """Write a long time in words.
+def _format_duration(seconds: float) -> str:
+    """Format a long time.
 
     Examples:
-        >>> _about(20.0), _about(200.0), _about(1e4), _about(1e9)
-        ('at least 20 seconds', 'at least 3 minutes', 'at least 3 hours', 'at least 32 years')
+        >>> _format_duration(20.0), _format_duration(200.0)
+        ('at least 20 seconds', 'at least 3 minutes')
+        >>> _format_duration(1e4), _format_duration(1e9)
+        ('at least 3 hours', 'at least 32 years')
     """
     units = ("seconds", 1.0), ("minutes", 60.0), ("hours", 3600.0), ("days", 86400.0)
     years = "years", 365.25 * 86400.0
@@ -317,8 +321,8 @@ def _about(seconds: float) -> str:
     return f"at least {round(seconds / unit):,} {name}"
 
 
-def _refusal(model: Any, network: ArgmaxNetwork, where: ChartedDomain, reason: str) -> str:
-    """Say why a search is refused, with lines to type instead."""
+def _refusal_message(model: Any, network: ArgmaxNetwork, where: ChartedDomain, reason: str) -> str:
+    """Explain why a search is refused, and suggest alternatives."""
     n, low, high = where.ambient_dim, 0.0, 1.0
     corners = where.corners
     if corners is not None and all(bool((side == side[0]).all()) for side in corners):

@@ -1,15 +1,15 @@
-r"""The exact engine for any dimension: a tree of splits, every answer with an integer proof.
+r"""The exact engine for any dimension: a tree of splits, with an integer proof of every answer.
 
-A node is an open polyhedron, the domain cut by "this form won" for the groups decided so far. A
-group splits it into one child for each form that wins on an open part. Whether a form does is the
-question of Gordan's theorem about the homogenised rows: either an integer point inside, or a
-positive combination of rows that vanishes (a Farkas proof that the child is empty). An open node
-always has a leaf below it, so the work is polynomial in the size of the answer, and nothing is
-assumed about how cells meet.
+A node is an open polyhedron: the part of the domain where given forms win the groups decided so
+far. A group splits a node into one child for each form that wins on an open part. Gordan's theorem,
+applied to the homogenized rows, decides whether a form does: there is either an integer point
+inside, or a positive combination of rows that vanishes (a Farkas proof that the child is empty). An
+open node always has a leaf below it, so the work is polynomial in the size of the answer. Nothing
+is assumed about how cells meet.
 
-Only rows that can matter are kept: of a group, the rows against forms that win somewhere in the
-node. If $j$ beats all of these on an open set, it beats the others there as well, as one of them
-would otherwise win on an open part of it.
+For each group, a child keeps only the rows against forms that win somewhere in the node. If $j$
+beats all of these on an open set, it also beats the others there, because otherwise one of the
+others would win on an open part of the set.
 """
 
 import time
@@ -36,7 +36,7 @@ from hardmax.typing import IntArray, WideArray
 
 RowName = tuple[int, int, int, int]
 """`(layer, group, winner, rival)` of a row winner minus rival; `(-1, i, 0, 0)` for row `i` of the
-domain; `(-2, 0, 0, 0)` for the row that keeps the homogenising coordinate positive."""
+domain; `(-2, 0, 0, 0)` for the row that keeps the homogenizing coordinate positive."""
 
 _HEIGHT: RowName = (-2, 0, 0, 0)
 _ROWS_WORTH_PRUNING = 3
@@ -45,12 +45,12 @@ _ROWS_WORTH_PRUNING = 3
 class Refusal(NamedTuple):
     r"""A proof that a form wins nowhere in a node.
 
-    With the rows $r_i$ that the names stand for on the prefix, each reduced to coprime integers,
+    Let $r_i$ be the named rows for the prefix, each reduced to coprime integers. Then
     $\sum_i \lambda_i r_i = 0$.
 
     Attributes:
-        prefix: The winners of the groups decided before, -1 for a group of the layer that is still
-            pending.
+        prefix: The winners of the groups decided before, and -1 for each group of the layer that is
+            still pending.
         layer: The layer of the refused form.
         group: Its group within the layer.
         form: Its index within the group.
@@ -142,8 +142,8 @@ class SplitTree:
         decisions: Counts the decisions; all are made in integers.
         refusals: The proofs.
         deadline: The `time.monotonic()` after which the search ends.
-        look_up: Called before every decision.
-        entered: The layer and the group that are decided on a whole region, while that goes on.
+        poll: Called before every decision.
+        current_group: The layer and the group being decided on a whole region.
     """
 
     network: ArgmaxNetwork
@@ -152,8 +152,8 @@ class SplitTree:
     decisions: Decisions = field(default_factory=Decisions)
     refusals: list[Refusal] = field(default_factory=list)
     deadline: float = inf
-    look_up: Callable[[], None] | None = None
-    entered: tuple[int, int] = (0, 0)
+    poll: Callable[[], None] | None = None
+    current_group: tuple[int, int] = (0, 0)
 
     def leaves(self) -> Iterator[Leaf]:
         """Yield every cell once, depth first.
@@ -170,13 +170,13 @@ class SplitTree:
                     node.prefix, node.witness, tuple(row for row, _ in node.rows), node.stream
                 )
             elif node.pending:
-                stack += reversed(self._children(node, node.pending[0]))
+                stack += reversed(self._split(node, node.pending[0]))
             else:
                 stack.append(self._next_layer(node))
 
     def _check_time(self) -> None:
-        if self.look_up is not None:
-            self.look_up()
+        if self.poll is not None:
+            self.poll()
         if time.monotonic() > self.deadline:
             raise TimeLimitReached
 
@@ -206,8 +206,8 @@ class SplitTree:
         node = _Node(region, stream, prefix, (-1,) * layer.n_groups, (), rows, witness)
         winners, pending = list(node.winners), []
         for group in range(layer.n_groups):
-            self.entered = index, group
-            children = self._children(node, group)
+            self.current_group = index, group
+            children = self._split(node, group)
             if len(children) == 1:
                 winners[group] = children[0].winners[group]
             else:
@@ -221,10 +221,10 @@ class SplitTree:
         rows = node.rows
         is_last = region.index + 1 == len(self.network.layers)
         if not is_last and len(rows) > _ROWS_WORTH_PRUNING * (self.domain.dim + 1):
-            rows = self._irredundant(rows)
+            rows = self._drop_redundant_rows(rows)
         return self._enter(region.index + 1, stream, node.prefix + node.winners, rows, node.witness)
 
-    def _children(self, node: _Node, group: int) -> list[_Node]:
+    def _split(self, node: _Node, group: int) -> list[_Node]:
         """Split a node by a group, in the order of the forms."""
         region = node.region
         assert region is not None
@@ -241,7 +241,7 @@ class SplitTree:
                 if at_witness == [form]:
                     found.append((form, vector, node.witness))
                     continue
-                witness = self._witness(node, group, form, vector)
+                witness = self._find_witness(node, group, form, vector)
                 if witness is not None:
                     found.append((form, vector, witness))
         children = []
@@ -259,8 +259,8 @@ class SplitTree:
             )
         return children
 
-    def _witness(self, node: _Node, group: int, form: int, vector: Vector) -> Vector | None:
-        """Find a point of a node where a form wins strictly, or keep the proof of the contrary."""
+    def _find_witness(self, node: _Node, group: int, form: int, vector: Vector) -> Vector | None:
+        """Find a point of a node where a form strictly wins, or keep the proof that none exists."""
         region = node.region
         assert region is not None
         rivals = [(v, rival) for v, rival in region.groups[group].items() if rival != form]
@@ -287,7 +287,7 @@ class SplitTree:
             )
         return None
 
-    def _irredundant(
+    def _drop_redundant_rows(
         self, rows: tuple[tuple[Vector, RowName], ...]
     ) -> tuple[tuple[Vector, RowName], ...]:
         kept = list(dict(reversed(rows)).items())[::-1]
@@ -325,7 +325,7 @@ def explore(
         keep_refusals: Whether to keep the proof of every refusal.
 
     Returns:
-        The cells; not all, and marked as such, if a limit stopped the search.
+        The cells. If a limit stopped the search, they are incomplete and marked as such.
 
     Raises:
         Interrupted: On Ctrl-C, with the cells found until then.
@@ -342,9 +342,9 @@ def explore(
     witnesses: list[Vector] = []
     n_cells = 0
 
-    def under_way() -> str:
+    def describe_progress() -> str:
         # There may be thousands of decisions before the first cell.
-        layer, group = tree.entered
+        layer, group = tree.current_group
         n_groups = network.layers[layer].n_groups if network.layers else 0
         return "" if n_cells else f"; layer {layer}, group {group} of {n_groups}"
 
@@ -352,7 +352,7 @@ def explore(
         nonlocal n_cells
         bar: Progress[int] = track(0, "cells")
         with bar as progress:
-            tree.look_up = partial(progress.advance, 0, under_way)
+            tree.poll = partial(progress.advance, 0, describe_progress)
             for leaf in tree.leaves():
                 if n_cells == max_cells:
                     return False
@@ -361,7 +361,7 @@ def explore(
                     if not count_only:
                         signatures.append(leaf.signature)
                         witnesses.append(leaf.witness)
-                progress.advance(1, under_way)
+                progress.advance(1, describe_progress)
                 if time.monotonic() > deadline:
                     return False
             return True
@@ -385,7 +385,7 @@ def explore(
 
 
 def signature_table(signatures: Sequence[Sequence[int]], n_groups: int) -> IntArray:
-    """Pack signatures, also when there are none or they have no entries."""
+    """Pack signatures into an array, even if there are none or they have no entries."""
     table = np.empty((len(signatures), n_groups), dtype=np.int64)
     for i, signature in enumerate(signatures):
         table[i] = signature

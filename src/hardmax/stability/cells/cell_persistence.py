@@ -79,7 +79,7 @@ class CellMargins:
 
     def __repr__(self) -> str:
         n = len(self.margins)
-        middle = _middle(self.margins)
+        middle = _lower_median(self.margins)
         return f"CellMargins({n} cell{'s' * (n != 1)}, median margin {middle:.3g})"
 
 
@@ -131,7 +131,7 @@ class Persistence:
 
     def __repr__(self) -> str:
         n = len(self.temperatures)
-        middle = _middle(self.temperatures)
+        middle = _lower_median(self.temperatures)
         return (
             f"Persistence({n} cell{'s' * (n != 1)}, epsilon={self.epsilon:g}, "
             f"half of them certainly hard up to tau = {middle:.3g})"
@@ -142,7 +142,7 @@ def cell_margins(model: ModelLike, domain: DomainLike) -> CellMargins:
     r"""Compute the largest margin in every cell, by one exact linear program per cell.
 
     Args:
-        model: A model, as for `enumerate_regions`. It may be deep: the margins are those of the
+        model: A model, as for `enumerate_regions`. It may be deep: the margins refer to the
             hard model.
         domain: The domain, as for `enumerate_regions`.
 
@@ -153,7 +153,7 @@ def cell_margins(model: ModelLike, domain: DomainLike) -> CellMargins:
         >>> cell_margins(head, Box([-2], [3])).exact.tolist()
         [Fraction(3, 2), Fraction(1, 2), Fraction(5, 2)]
     """
-    network, partition = _enumerate(read_network(model), domain)
+    network, partition = _enumerate_cells(read_network(model), domain)
     heights = []
     for name in partition.signatures.tolist():
         cell = cell_gaps(network, partition.domain, name)
@@ -164,7 +164,7 @@ def cell_margins(model: ModelLike, domain: DomainLike) -> CellMargins:
         partition,
         exact,
         read_only_copy(_round_down([height.value for height in heights])),
-        _points([height.point for height in heights], partition.domain.dim),
+        _to_points([height.point for height in heights], partition.domain.dim),
     )
 
 
@@ -195,7 +195,7 @@ def persistence(
         >>> found.count_by_margins(taus).tolist()
         [3, 1, 0]
     """
-    network, partition = _enumerate(read_soft_model(model), domain)
+    network, partition = _enumerate_cells(read_soft_model(model), domain)
     if not has_one_attention_layer(network):
         raise ArgumentError(
             "`model` must have all its heads in one layer; got heads in several layers. Use "
@@ -213,11 +213,11 @@ def persistence(
         read_only_copy(_round_down([cell.lower for cell in found])),
         read_only_copy(_round_down([cell.by_margins for cell in found])),
         read_only_copy(-_round_down([cell.upper for cell in found], sign=-1)),
-        _points([cell.point for cell in found], partition.domain.dim),
+        _to_points([cell.point for cell in found], partition.domain.dim),
     )
 
 
-def _enumerate(network: ArgmaxNetwork, domain: DomainLike) -> tuple[ArgmaxNetwork, Partition]:
+def _enumerate_cells(network: ArgmaxNetwork, domain: DomainLike) -> tuple[ArgmaxNetwork, Partition]:
     if not head_names(network):
         raise ArgumentError(
             "`model` must have at least one head, because units stay hard at every temperature."
@@ -225,7 +225,7 @@ def _enumerate(network: ArgmaxNetwork, domain: DomainLike) -> tuple[ArgmaxNetwor
     return network, enumerate_regions(network, domain)
 
 
-def _middle(values: FloatArray) -> float:
+def _lower_median(values: FloatArray) -> float:
     """Return the lower median, which needs no sum of large numbers; NaN if there are no values."""
     return float(np.sort(values)[(len(values) - 1) // 2]) if len(values) else float("nan")
 
@@ -236,7 +236,7 @@ def _round_down(values: list[Fraction | None], sign: int = 1) -> FloatArray:
     return np.array(rounded, dtype=np.float64)
 
 
-def _points(found: list[tuple[Fraction, ...]], dim: int) -> WideArray:
+def _to_points(found: list[tuple[Fraction, ...]], dim: int) -> WideArray:
     points = np.empty((len(found), dim), dtype=object)
     for i, point in enumerate(found):
         points[i] = point

@@ -91,7 +91,7 @@ def critical_temperature(
         upper = height.value
         if upper is None:
             break
-        reached = hard_up_to(cell, height.point, epsilon)
+        reached = largest_hard_temperature(cell, height.point, epsilon)
         if reached > lower:
             lower, point = reached, height.point
         is_decided = enough is not None and (lower >= enough or upper < enough)
@@ -105,25 +105,25 @@ def critical_temperature(
 def cuts_at(cell: CellGaps, point: Sequence[Fraction], tau: Fraction, epsilon: float) -> list[Cut]:
     """Return for every head the cut of its softmax at a point; the cuts hold everywhere."""
     cuts = []
-    for head, gaps in _by_head(cell).items():
+    for head, gaps in _group_by_head(cell).items():
         at_point = [gap.at(point) for gap in gaps]
         least = min(at_point)
         # In units of the temperature, truncated where the exponential underflows in any case.
         beyond = [
             min((g - least) / tau, Fraction(_FAR)) if tau > 0 else Fraction(0) for g in at_point
         ]
-        counts = _counts(-np.array([float(x) for x in beyond]))
+        counts = _round_to_counts(-np.array([float(x) for x in beyond]))
         total = sum(counts)
         rows = zip(*(gap.row for gap in gaps), strict=True)
         row = tuple(sum(n * x for n, x in zip(counts, column, strict=True)) for column in rows)
-        level = _entropy_level(counts, cell.n_winners[head], epsilon)
+        level = _round_entropy_level(counts, cell.n_winners[head], epsilon)
         cuts.append(Cut(ScoreGap(head, row, gaps[0].unit / total), level))
     return cuts
 
 
-def hard_up_to(cell: CellGaps, point: Sequence[Fraction], epsilon: float) -> Fraction:
+def largest_hard_temperature(cell: CellGaps, point: Sequence[Fraction], epsilon: float) -> Fraction:
     r"""Return nearly the largest temperature at which a point is provably $\varepsilon$-hard."""
-    heads = _by_head(cell)
+    heads = _group_by_head(cell)
     at_point = {head: [gap.at(point) for gap in gaps] for head, gaps in heads.items()}
     largest = max(max(values) for values in at_point.values())
     if largest <= 0 or any(min(values) < 0 for values in at_point.values()):
@@ -134,7 +134,7 @@ def hard_up_to(cell: CellGaps, point: Sequence[Fraction], epsilon: float) -> Fra
         head: np.array([float(g / unit) for g in values]) for head, values in at_point.items()
     }
     limits = {h: np.log(cell.n_winners[h]) + np.log(epsilon) - np.log1p(-epsilon) for h in heads}
-    tau = min(_float_limit(floats[head], float(limits[head])) for head in heads)
+    tau = min(_bisect_float_limit(floats[head], float(limits[head])) for head in heads)
     for slack in (1e-12, 1e-9, 1e-6, 1e-3):
         candidate = unit * Fraction(tau * (1.0 - slack))
         if candidate > 0 and is_hard(cell, at_point, candidate, epsilon):
@@ -155,7 +155,7 @@ def is_hard(
     return True
 
 
-def _by_head(cell: CellGaps) -> dict[int, list[ScoreGap]]:
+def _group_by_head(cell: CellGaps) -> dict[int, list[ScoreGap]]:
     heads: dict[int, list[ScoreGap]] = {}
     for gap in cell.gaps:
         heads.setdefault(gap.head, []).append(gap)
@@ -163,13 +163,13 @@ def _by_head(cell: CellGaps) -> dict[int, list[ScoreGap]]:
 
 
 @np.errstate(under="ignore")
-def _counts(logs: FloatArray) -> list[int]:
+def _round_to_counts(logs: FloatArray) -> list[int]:
     """Round a softmax to integers with the same proportions; at least one is positive."""
     weights = np.exp(logs - logs.max())
     return [int(x) for x in np.rint(_GRID * weights / weights.sum())]
 
 
-def _entropy_level(counts: list[int], n_winners: int, epsilon: float) -> Fraction:
+def _round_entropy_level(counts: list[int], n_winners: int, epsilon: float) -> Fraction:
     r"""Return $H(w) - \log\kappa$ for $w$ proportional to `counts`, rounded down."""
     with ctx.workprec(PRECISION):
         total = sum(counts)
@@ -179,7 +179,7 @@ def _entropy_level(counts: list[int], n_winners: int, epsilon: float) -> Fractio
         return Fraction(round_down(entropy + ((1 - eps) / (n_winners * eps)).log()))
 
 
-def _float_limit(at_point: FloatArray, limit: float) -> float:
+def _bisect_float_limit(at_point: FloatArray, limit: float) -> float:
     r"""Find the largest $\tau$ with $\log\sum e^{-g/\tau} \le$ `limit` in floats, by bisection."""
     if np.log(len(at_point)) <= limit:
         return 1e300

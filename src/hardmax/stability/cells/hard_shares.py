@@ -109,15 +109,17 @@ def hard_share(
     lower, upper = Fraction(0), Fraction(0)
     for name in partition.signatures.tolist():
         cell = cell_gaps(network, partition.domain, name)
-        outside = _outer_polytope(cell, temperature, eps, n_rounds)
+        outside = _cut_outer_polytope(cell, temperature, eps, n_rounds)
         if outside is None:
             continue
-        upper += _volume(outside)
-        lower += _inner_volume(cell, outside, temperature, eps)
+        upper += _compute_volume(outside)
+        lower += _compute_inner_volume(cell, outside, temperature, eps)
     return HardShare(float(temperature), eps, lower / total, upper / total)
 
 
-def _outer_polytope(cell: CellGaps, tau: Fraction, epsilon: float, rounds: int) -> Polytope | None:
+def _cut_outer_polytope(
+    cell: CellGaps, tau: Fraction, epsilon: float, rounds: int
+) -> Polytope | None:
     """Return a polytope that contains the hard points of a cell, or None if it has no interior."""
     single, mean = necessary_levels(cell, epsilon)
     rows = cell.rows_at(lambda head: tau * single(head), cell.gaps)
@@ -130,18 +132,20 @@ def _outer_polytope(cell: CellGaps, tau: Fraction, epsilon: float, rounds: int) 
             return None
         if done == rounds:
             break
-        rows = _facet_rows(polytope)
+        rows = _select_facet_rows(polytope)
         for vertex in polytope.exact_vertices.tolist():
             rows += [cut.gap.row_at(tau * cut.level) for cut in cuts_at(cell, vertex, tau, epsilon)]
     return polytope
 
 
-def _facet_rows(polytope: Polytope) -> list[Vector]:
+def _select_facet_rows(polytope: Polytope) -> list[Vector]:
     """Return the rows that define facets; the others would only slow down the next round."""
     return [tuple(polytope.rows[i].tolist()) for i in polytope.facets.rows.tolist()]
 
 
-def _inner_volume(cell: CellGaps, outside: Polytope, tau: Fraction, epsilon: float) -> Fraction:
+def _compute_inner_volume(
+    cell: CellGaps, outside: Polytope, tau: Fraction, epsilon: float
+) -> Fraction:
     """Return the volume of a convex hull of points that are provably hard."""
     best = critical_temperature(cell, epsilon, _ROUNDS_TO_DECIDE, enough=tau)
     if best.lower is not None and best.lower < tau:
@@ -149,17 +153,19 @@ def _inner_volume(cell: CellGaps, outside: Polytope, tau: Fraction, epsilon: flo
     inside = tuple(Fraction(x) for x in outside.interior_point.tolist())
     # In a bounded domain there is a direction only if the cell is hard at every temperature.
     centre = best.point if best.direction is None else inside
-    centre, *targets = (_between(point, inside, _INWARDS) for point in (centre, *_targets(outside)))
-    ends = [_last_hard(cell, centre, target, tau, epsilon) for target in targets]
+    centre, *targets = (
+        _interpolate(point, inside, _INWARDS) for point in (centre, *_list_targets(outside))
+    )
+    ends = [_find_last_hard(cell, centre, target, tau, epsilon) for target in targets]
     points = [point for point in ends if point is not None]
     if len(points) <= cell.dim:
         return Fraction(0)
     denominator = max(x.denominator for point in points for x in point)
     scaled = [tuple(int(x * denominator) for x in point) for point in points]
-    return _volume(Polytope.from_scaled_points(scaled, denominator))
+    return _compute_volume(Polytope.from_scaled_points(scaled, denominator))
 
 
-def _targets(outside: Polytope) -> list[Point]:
+def _list_targets(outside: Polytope) -> list[Point]:
     """Return the vertices of a polytope, and in the plane also the midpoints of its edges."""
     vertices = [tuple(vertex) for vertex in outside.exact_vertices.tolist()]
     if outside.ambient_dim != 2:
@@ -171,7 +177,7 @@ def _targets(outside: Polytope) -> list[Point]:
     return ring + middles
 
 
-def _last_hard(
+def _find_last_hard(
     cell: CellGaps, centre: Point, target: Point, tau: Fraction, epsilon: float
 ) -> Point | None:
     """Return the last provably hard dyadic point near the segment from `centre` to `target`."""
@@ -179,7 +185,7 @@ def _last_hard(
     low, high = Fraction(0), Fraction(1)
     step = high
     for _ in range(_BISECTIONS):
-        point = tuple(Fraction(float(x)) for x in _between(centre, target, step))
+        point = tuple(Fraction(float(x)) for x in _interpolate(centre, target, step))
         if _is_hard_point(cell, point, tau, epsilon):
             best, low = point, step
         else:
@@ -190,7 +196,7 @@ def _last_hard(
     return best
 
 
-def _between(start: Point, end: Point, step: Fraction) -> Point:
+def _interpolate(start: Point, end: Point, step: Fraction) -> Point:
     return tuple(a + step * (b - a) for a, b in zip(start, end, strict=True))
 
 
@@ -206,7 +212,7 @@ def _is_hard_point(cell: CellGaps, point: Point, tau: Fraction, epsilon: float) 
     return is_hard(cell, gaps, tau, epsilon)
 
 
-def _volume(polytope: Polytope) -> Fraction:
+def _compute_volume(polytope: Polytope) -> Fraction:
     volume = polytope.volume
     assert isinstance(volume, Fraction)
     return volume

@@ -26,16 +26,16 @@ Levels = Callable[[int], Fraction]
 
 def sufficient_levels(cell: CellGaps, epsilon: float) -> Levels:
     r"""Return $\max(\ell, 0)$ for each head of a cell, rounded up."""
-    return _levels(cell, epsilon, round_up, each=False)
+    return _compute_levels(cell, epsilon, round_up, each=False)
 
 
 def necessary_levels(cell: CellGaps, epsilon: float) -> tuple[Levels, Levels]:
     """Return the levels that each gap and the mean gap of a head must reach, rounded down."""
-    single = _levels(cell, epsilon, round_down, each=True)
-    return single, _levels(cell, epsilon, round_down, each=False)
+    single = _compute_levels(cell, epsilon, round_down, each=True)
+    return single, _compute_levels(cell, epsilon, round_down, each=False)
 
 
-def _levels(
+def _compute_levels(
     cell: CellGaps, epsilon: float, rounding: Callable[[arb], float], *, each: bool
 ) -> Levels:
     levels = []

@@ -142,7 +142,7 @@ def persistent_cells(
         raise ArgumentError("`tau` must be above 0 for every layer with heads; got 0.")
     eps = float(number("epsilon", read_epsilon(epsilon)))
     partition = enumerate_regions(network, domain)
-    finder = _Finder(network, partition, taus, eps, search)
+    point_search = _PointSearch(network, partition, taus, eps, search)
     n = partition.n_found
     by_margin, by_cuts, by_point = np.zeros((3, n), dtype=bool)
     possible, agree = np.ones(n, dtype=bool), np.zeros(n, dtype=bool)
@@ -150,24 +150,24 @@ def persistent_cells(
     rivals = np.ones((n, len(heads)))
     for i in range(n):
         cell = cell_gaps(network, partition.domain, partition.signatures[i])
-        if finder.is_single:
-            level = critical_temperature(cell, eps, _ROUNDS, enough=finder.exact_tau)
-            by_margin[i] = level.by_margins is None or level.by_margins >= finder.exact_tau
-            by_cuts[i] = level.lower is None or level.lower >= finder.exact_tau
-            possible[i] = level.upper is None or level.upper >= finder.exact_tau
+        if point_search.is_single:
+            level = critical_temperature(cell, eps, _ROUNDS, enough=point_search.exact_tau)
+            by_margin[i] = level.by_margins is None or level.by_margins >= point_search.exact_tau
+            by_cuts[i] = level.lower is None or level.lower >= point_search.exact_tau
+            possible[i] = level.upper is None or level.upper >= point_search.exact_tau
             if not by_cuts[i]:
                 continue
-            found = finder.witness(i, cell, level.point, level.direction)
+            found = point_search.find_witness(i, cell, level.point, level.direction)
         else:
             # The first heads read the same stream in both models and must be hard in any case.
             level = critical_temperature(
-                cell.of_heads(finder.first_heads), eps, _ROUNDS, enough=finder.exact_tau
+                cell.of_heads(point_search.first_heads), eps, _ROUNDS, enough=point_search.exact_tau
             )
-            possible[i] = level.upper is None or level.upper >= finder.exact_tau
+            possible[i] = level.upper is None or level.upper >= point_search.exact_tau
             if not possible[i]:
                 continue
             first = cell.largest_level(sufficient_levels(cell, eps))
-            found = finder.witness(i, cell, first.point, first.direction)
+            found = point_search.find_witness(i, cell, first.point, first.direction)
         if found is not None:
             by_point[i], agree[i] = True, found.units_agree
             points[i], rivals[i] = found.point, found.rivals
@@ -178,7 +178,7 @@ def persistent_cells(
 
 
 @dataclass(frozen=True)
-class _Found:
+class _HardPoint:
     """The result of a successful search in one cell."""
 
     point: FloatArray
@@ -186,7 +186,7 @@ class _Found:
     units_agree: bool
 
 
-class _Finder:
+class _PointSearch:
     """A search for hard points in the cells of one model."""
 
     def __init__(
@@ -207,15 +207,15 @@ class _Finder:
         self.first_heads = {k for k, (layer, _) in enumerate(heads) if layer == index}
         self.tau, self.exact_tau = taus[index], Fraction(taus[index])
 
-    def witness(
+    def find_witness(
         self,
         index: int,
         cell: CellGaps,
         start: tuple[Fraction, ...],
         direction: tuple[Fraction, ...] | None,
-    ) -> _Found | None:
+    ) -> _HardPoint | None:
         """Search for a float64 point strictly inside a cell with certified weights."""
-        best: _Found | None = None
+        best: _HardPoint | None = None
         for point in self._proposals(index, cell, start, direction):
             found = self._certify(index, point)
             if found is not None:
@@ -234,14 +234,14 @@ class _Finder:
                     return found
         return best
 
-    def _certify(self, index: int, point: FloatArray) -> _Found | None:
+    def _certify(self, index: int, point: FloatArray) -> _HardPoint | None:
         limit = float(np.log(self.epsilon) - np.log1p(-self.epsilon))
         if worst_odds(self.network, point, self._winners(index), self.taus) > limit + 1e-9:
             return None
         certificate = certify_soft(self.network, point, self.taus)
         if (certificate.rival_masses > self.epsilon).any():
             return None
-        return _Found(point, certificate.rival_masses[0], bool(certificate.units_agree[0]))
+        return _HardPoint(point, certificate.rival_masses[0], bool(certificate.units_agree[0]))
 
     def _proposals(
         self,
@@ -255,7 +255,7 @@ class _Finder:
         if direction is not None:
             # Margins grow without bound in this direction, so every level is reached eventually.
             first = first + 1.5 * self.tau * nearest_floats(np.array(direction, dtype=object))
-        kept = self._inside(index, first, inside)
+        kept = self._move_inside(index, first, inside)
         if kept is None:
             return
         yield kept
@@ -263,11 +263,11 @@ class _Finder:
             better = hardest_point(
                 self.network, float_walls(cell), self._winners(index), kept, self.taus
             )
-            moved = self._inside(index, better, kept)
+            moved = self._move_inside(index, better, kept)
             if moved is not None:
                 yield moved
 
-    def _inside(self, index: int, start: FloatArray, inside: FloatArray) -> FloatArray | None:
+    def _move_inside(self, index: int, start: FloatArray, inside: FloatArray) -> FloatArray | None:
         """Move a point towards another until an exact test finds it strictly inside the cell."""
         for step in _STEPS:
             point = (1.0 - step) * start + step * inside

@@ -53,7 +53,7 @@ def point_trace(network: ArgmaxNetwork, point: FloatArray) -> Iterator[HardLayer
 
     def name(place: Place, scores: RationalForms) -> list[int]:
         offsets = [row[-1] for row in scores.rows]
-        return [offsets.index(max(offsets[a:b]), a) - a for a, b in _groups(place.layer)]
+        return [offsets.index(max(offsets[a:b]), a) - a for a, b in _list_groups(place.layer)]
 
     for layer, scores, winners in iter_decided_layers(network, chart_forms(constant), name):
         yield _decisions(layer, scores, winners, partial(_constant, _unit(scores)))
@@ -132,9 +132,9 @@ def _decisions(
     gap: Callable[[_Row], arb] | None = None,
 ) -> HardLayer:
     rows, gap = scores.rows, gap or ball
-    winners = [start + w for w, (start, _) in zip(names, _groups(layer), strict=True)]
+    winners = [start + w for w, (start, _) in zip(names, _list_groups(layer), strict=True)]
     tied, gaps = [], []
-    for winner, (start, end) in zip(winners, _groups(layer), strict=True):
+    for winner, (start, end) in zip(winners, _list_groups(layer), strict=True):
         best = rows[winner]
         tied.append([j for j in range(start, end) if rows[j] == best])
         for rival in rows[start:end]:
@@ -145,6 +145,6 @@ def _decisions(
     return HardLayer(layer, winners, tied, [ball(row) for row in rows], gaps)
 
 
-def _groups(layer: ArgmaxLayer) -> list[tuple[int, int]]:
+def _list_groups(layer: ArgmaxLayer) -> list[tuple[int, int]]:
     starts = layer.starts.tolist()
     return list(pairwise(starts))

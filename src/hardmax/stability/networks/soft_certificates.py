@@ -147,7 +147,7 @@ def certify_soft(
     agree, covered = np.zeros((2, n), dtype=bool)
     with ctx.workprec(PRECISION):
         passes = ErrorPass(network, taus)
-        for i, trace in enumerate(_traces(network, points, reach)):
+        for i, trace in enumerate(_iter_traces(network, points, reach)):
             result = passes(trace)
             if result is None:
                 continue
@@ -174,7 +174,7 @@ def certify_soft(
     )
 
 
-def _traces(
+def _iter_traces(
     network: ArgmaxNetwork, points: FloatArray, radius: float
 ) -> Iterator[Iterator[HardLayer | None]]:
     if radius == 0.0:

@@ -40,7 +40,7 @@ class _LayerBalls:
         self.unit = arb(2) ** exponent
         self.values = rows_of(ball_matrix(layer.values))
         self._gaps: dict[tuple[int, int], arb_mat] = {}
-        self._moved: dict[tuple[int, ...], list[list[arb]]] = {}
+        self._centered: dict[tuple[int, ...], list[list[arb]]] = {}
 
     def slope(self, form: int) -> arb_mat:
         """Return the slope of one score in the stream, as a row."""
@@ -57,13 +57,13 @@ class _LayerBalls:
             self._gaps[winner, start] = arb_mat(table)
         return self._gaps[winner, start]
 
-    def moved(self, tied: list[int], start: int, end: int) -> list[list[arb]]:
+    def centre_values(self, tied: list[int], start: int, end: int) -> list[list[arb]]:
         """Return the values of a group minus the mean value of the tied winners."""
         key = (start, *tied)
-        if key not in self._moved:
+        if key not in self._centered:
             mean = mean_row([self.values[j] for j in tied])
-            self._moved[key] = differences(self.values[start:end], mean)
-        return self._moved[key]
+            self._centered[key] = differences(self.values[start:end], mean)
+        return self._centered[key]
 
 
 class ErrorPass:
@@ -76,7 +76,7 @@ class ErrorPass:
     def __init__(self, network: ArgmaxNetwork, taus: list[float]) -> None:
         self.network = network
         self._weights: dict[AffineMap, arb_mat] = {}
-        self._numbers = VectorBackend(self._moved, _sums)
+        self._numbers = VectorBackend(self._apply_weight, _add_vectors)
         self.taus = [arb(tau) for tau in taus]
         self.prepared = [_LayerBalls(layer) for layer in network.layers]
 
@@ -89,7 +89,7 @@ class ErrorPass:
         for index, hard in enumerate(trace):
             if hard is None:
                 return None
-            step = _Step(self.prepared[index], hard, error, self.taus[index])
+            step = _LayerStep(self.prepared[index], hard, error, self.taus[index])
             blocks = [arb(0)] * hard.layer.output.dim_in
             for group in range(hard.layer.n_groups):
                 slot = int(hard.layer.slots[group])
@@ -106,14 +106,14 @@ class ErrorPass:
         output = self._numbers.apply_affine(self.network.readout, final)
         return SoftErrors(output, rivals, margins, agree)
 
-    def _moved(self, affine: AffineMap, error: list[arb]) -> list[arb]:
+    def _apply_weight(self, affine: AffineMap, error: list[arb]) -> list[arb]:
         if affine not in self._weights:
             self._weights[affine] = ball_matrix(affine.weight.T)
         entries: list[arb] = (self._weights[affine] * arb_mat(len(error), 1, error)).entries()
         return entries
 
 
-class _Step:
+class _LayerStep:
     """One layer at one point; `error` is None if the soft and the hard stream are equal."""
 
     def __init__(
@@ -177,12 +177,12 @@ class _Step:
     def _soften(self, group: int) -> list[arb]:
         start, end = self._forms(group)
         tied = self.hard.tied[group]
-        low, high = _exponentials(self.gaps(group), self.tau)
+        low, high = _bound_exponentials(self.gaps(group), self.tau)
         low_total, high_total = sum(low, arb(0)), sum(high, arb(0))
         kept = sum((low[j - start] for j in tied), arb(0))
         lost = sum((h for j, h in enumerate(high, start) if j not in tied), arb(0))
         self.rivals = lost / (kept + lost)
-        moved = self.prepared.moved(tied, start, end)
+        moved = self.prepared.centre_values(tied, start, end)
         result = [arb(0)] * len(moved[0])
         is_thin = True
         # Copies of the winner have equal weights, and their values minus the mean add up to 0.
@@ -190,7 +190,7 @@ class _Step:
         for j, row in enumerate(moved, start):
             if j in tied and are_copies:
                 continue
-            weight = _share(low[j - start], high[j - start], low_total, high_total)
+            weight = _enclose_share(low[j - start], high[j - start], low_total, high_total)
             is_thin &= bool(weight.rad() < _THIN)
             if j in tied:
                 weight -= arb(1) / len(tied)
@@ -198,7 +198,7 @@ class _Step:
         if is_thin:
             return result
         columns = zip(*moved, strict=True)
-        return [_within(r, list(c)) for r, c in zip(result, columns, strict=True)]
+        return [_intersect_with_hull(r, list(c)) for r, c in zip(result, columns, strict=True)]
 
     def _bound_hard_error(self, group: int) -> list[arb]:
         """Enclose the error of a group that stays hard, over all forms that can win."""
@@ -208,12 +208,12 @@ class _Step:
         best = _smallest([g.upper() for g in gaps])
         candidates = [j for j, g in enumerate(gaps, start) if not g > best]
         tied = self.hard.tied[group]
-        hard = mean_row([self._passed(j, arb(0)) for j in tied])
+        hard = mean_row([self._form_contribution(j, arb(0)) for j in tied])
         column = self.column
         parts = []
         for j in candidates:
             moved = (self.prepared.slope(j) * column)[0, 0]
-            soft = self._passed(j, moved)
+            soft = self._form_contribution(j, moved)
             if j == self.hard.winners[group] and len(tied) == 1:
                 # The winner's own score cancels.
                 parts.append([float(layer.gains[j]) * moved] + [arb(0)] * (len(values[j]) - 1))
@@ -222,31 +222,31 @@ class _Step:
         self.rivals = arb(int(any(j not in tied for j in candidates)))
         return [_hull(column) for column in zip(*parts, strict=True)]
 
-    def _passed(self, form: int, moved: arb) -> list[arb]:
+    def _form_contribution(self, form: int, moved: arb) -> list[arb]:
         row = list(self.prepared.values[form])
         row[0] += float(self.hard.layer.gains[form]) * (self.hard.scores[form] + moved)
         return row
 
 
-def _exponentials(gaps: list[arb], tau: arb) -> tuple[list[arb], list[arb]]:
+def _bound_exponentials(gaps: list[arb], tau: arb) -> tuple[list[arb], list[arb]]:
     r"""Return lower and upper bounds on $e^{-G/\tau}$, all divided by a common factor.
 
     The ends of the gaps are divided separately, because the radius of a ball has few digits and a
     gap with lower end 0 would become negative.
     """
-    least, most = ([(-end / tau) for end in ends] for ends in _ends(gaps))
+    least, most = ([(-end / tau) for end in ends] for ends in _split_ends(gaps))
     shift = _largest([t.upper() for t in most])
     low = [(t.lower() - shift).exp().lower().nonnegative_part() for t in least]
     high = [(t.upper() - shift).exp().upper() for t in most]
     return low, high
 
 
-def _ends(balls: list[arb]) -> tuple[list[arb], list[arb]]:
+def _split_ends(balls: list[arb]) -> tuple[list[arb], list[arb]]:
     """Return the upper and the lower ends of balls."""
     return [ball.upper() for ball in balls], [ball.lower() for ball in balls]
 
 
-def _share(low: arb, high: arb, low_total: arb, high_total: arb) -> arb:
+def _enclose_share(low: arb, high: arb, low_total: arb, high_total: arb) -> arb:
     """Enclose the ratio of one exponential to the sum of all."""
     least = low / (low + (high_total - high).nonnegative_part())
     most = high / (high + (low_total - low).nonnegative_part())
@@ -254,7 +254,7 @@ def _share(low: arb, high: arb, low_total: arb, high_total: arb) -> arb:
     return weight if weight.is_finite() else arb(0.5, 0.5)
 
 
-def _within(ball: arb, hull: list[arb]) -> arb:
+def _intersect_with_hull(ball: arb, hull: list[arb]) -> arb:
     """Intersect a ball with the hull of other balls that is known to contain the number."""
     low, high = _smallest(hull).lower(), _largest(hull).upper()
     low, high = low.max(ball.lower()).lower(), high.min(ball.upper()).upper()
@@ -279,5 +279,5 @@ def _smallest(balls: list[arb]) -> arb:
     return -_largest([-ball for ball in balls])
 
 
-def _sums(left: list[arb], right: list[arb]) -> list[arb]:
+def _add_vectors(left: list[arb], right: list[arb]) -> list[arb]:
     return [x + y for x, y in zip(left, right, strict=True)]

@@ -16,13 +16,19 @@ from hardmax.exact.dyadic import (
     ScaledIntegers,
     homogeneous_points,
     nearest_floats,
-    nearest_of_scaled,
+    round_scaled_integers,
 )
 from hardmax.exact.integer_vectors import Vector, wide_rows
 from hardmax.geometry.polytopes import Polytope
 from hardmax.geometry.space_envelopes import DIMENSIONS
 from hardmax.tropical.diagrams.order_k_hulls import order_k_hull
-from hardmax.tropical.diagrams.order_k_search import Contest, TopSet, Witness, refine, walk_walls
+from hardmax.tropical.diagrams.order_k_search import (
+    CompetingForms,
+    TopSet,
+    Witness,
+    refine,
+    walk_walls,
+)
 from hardmax.tropical.diagrams.planar_order_k import PlanarOrderK, planar_order_k
 from hardmax.tropical.diagrams.power_cells import wall
 from hardmax.tropical.diagrams.power_diagrams import PowerDiagram
@@ -143,7 +149,7 @@ def order_k_diagram(diagram: PowerDiagram, k: int) -> OrderKDiagram:
     forms = [tuple(row) for row in rows.tolist()]
     groups = list(dict.fromkeys(forms))
     counts = Counter(forms)
-    contest = Contest(groups, [counts[form] for form in groups], k)
+    contest = CompetingForms(groups, [counts[form] for form in groups], k)
     members: dict[Vector, list[int]] = {}
     for site, form in zip(diagram.live.tolist(), forms, strict=True):
         members.setdefault(form, []).append(site)
@@ -156,7 +162,7 @@ def order_k_diagram(diagram: PowerDiagram, k: int) -> OrderKDiagram:
         return OrderKDiagram(diagram, k, diagram.live[found.sets], found.walls, None)
     search = walk_walls if rank <= _LOW_RANK else refine
     named = sorted(
-        (_winning_sites(top, contest, named_groups), top, witness, walls)
+        (_list_winning_sites(top, contest, named_groups), top, witness, walls)
         for top, (witness, walls) in search(contest, diagram.dim).items()
     )
     rows_of = [contest.walls(top) if walls is None else walls for _, top, _, walls in named]
@@ -170,7 +176,7 @@ def order_k_diagram(diagram: PowerDiagram, k: int) -> OrderKDiagram:
 
 
 def _planar_diagram(
-    diagram: PowerDiagram, contest: Contest, named_groups: Sequence[list[int]]
+    diagram: PowerDiagram, contest: CompetingForms, named_groups: Sequence[list[int]]
 ) -> OrderKDiagram:
     found = planar_order_k(contest.forms, contest.multiplicity, contest.k)
     n_groups = len(contest.forms)
@@ -182,15 +188,15 @@ def _planar_diagram(
             for *whole, part in found.sets.tolist()
         ]
         sets = np.array(
-            [_winning_sites(top, contest, named_groups) for top in tops], dtype=np.int64
+            [_list_winning_sites(top, contest, named_groups) for top in tops], dtype=np.int64
         )
     order = np.lexsort(sets.T[::-1])
     return OrderKDiagram(
-        diagram, contest.k, sets[order], partial(_wall_rows, contest.forms, found, order), None
+        diagram, contest.k, sets[order], partial(_list_wall_rows, contest.forms, found, order), None
     )
 
 
-def _wall_rows(
+def _list_wall_rows(
     forms: Sequence[Vector], found: PlanarOrderK, order: IntArray, index: int
 ) -> list[Vector]:
     cell = order[index]
@@ -219,7 +225,7 @@ def top_k(diagram: PowerDiagram, k: int, points: ArrayLike) -> IntArray:
     array = Sizes(dim=diagram.dim).floats("points", points, ("n_points", "dim"), nonempty=())
     live, exact = diagram.live, diagram.coefficients
     integers = exact.integers[live]
-    rows, _ = nearest_of_scaled(ScaledIntegers(integers, exact.exponent))
+    rows, _ = round_scaled_integers(ScaledIntegers(integers, exact.exponent))
     result = np.tile(np.arange(k), (len(array), 1))
     step = max(1, BLOCK // len(rows))
     for start in range(0, len(array) if k < len(live) else 0, step):
@@ -250,7 +256,9 @@ def _check_order(diagram: PowerDiagram, k: int) -> int:
     return k
 
 
-def _winning_sites(top: TopSet, contest: Contest, named_groups: Sequence[list[int]]) -> list[int]:
+def _list_winning_sites(
+    top: TopSet, contest: CompetingForms, named_groups: Sequence[list[int]]
+) -> list[int]:
     """Return the winning sites; of a group that wins only in part, the first sites."""
     sites = [site for g in top.whole for site in named_groups[g]]
     if top.part >= 0:

@@ -33,7 +33,7 @@ class OrderKHull(NamedTuple):
         """Return the irredundant inequalities of cell `i`."""
         sums = self.envelope.rows
         own = tuple(sums[self.envelope.sites[i]].tolist())
-        rivals = self.envelope.around.neighbours[i]
+        rivals = self.envelope.surroundings.neighbours[i]
         return [wall(own, tuple(sums[j].tolist())) for j in rivals]
 
 

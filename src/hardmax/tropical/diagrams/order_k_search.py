@@ -39,7 +39,7 @@ Found = dict[TopSet, tuple[Witness, list[Vector] | None]]
 
 
 @dataclass(frozen=True, eq=False)
-class Contest:
+class CompetingForms:
     """The groups that compete.
 
     Attributes:
@@ -74,7 +74,7 @@ class Contest:
         ]
 
 
-def walk_walls(contest: Contest, dim: int) -> Found:
+def walk_walls(contest: CompetingForms, dim: int) -> Found:
     r"""Find all sets of winners by crossing every wall of every cell.
 
     The cells are full-dimensional polyhedra that cover the space. A generic segment between any two
@@ -89,7 +89,7 @@ def walk_walls(contest: Contest, dim: int) -> Found:
     seen = {start}
     while waiting:
         top = waiting.pop()
-        witness, facets = _facets(contest, top, dim)
+        witness, facets = _find_walls(contest, top, dim)
         found[top] = witness, [row for row, _, _ in facets]
         for _, normal, tied in facets:
             # All tied forms agree on the wall, so beyond it they are ordered by their slopes along
@@ -102,7 +102,7 @@ def walk_walls(contest: Contest, dim: int) -> Found:
     return found
 
 
-def refine(contest: Contest, dim: int) -> Found:
+def refine(contest: CompetingForms, dim: int) -> Found:
     r"""Find all sets of winners by adding one winner at a time.
 
     If $W$ is the set of winners at a generic point and $p$ is the last of them, then
@@ -121,7 +121,7 @@ def refine(contest: Contest, dim: int) -> Found:
                 is_final = _weight(contest, first | {p}) >= contest.k
                 if top in found or (not is_final and first | {p} in longer):
                     continue
-                witness = _point_between(contest.forms, first, p, dim)
+                witness = _find_point_between(contest.forms, first, p, dim)
                 if witness is None:
                     continue
                 if is_final:
@@ -132,11 +132,11 @@ def refine(contest: Contest, dim: int) -> Found:
     return found
 
 
-def _weight(contest: Contest, groups: frozenset[int]) -> int:
+def _weight(contest: CompetingForms, groups: frozenset[int]) -> int:
     return sum(contest.multiplicity[g] for g in groups)
 
 
-def _point_between(
+def _find_point_between(
     forms: Sequence[Vector], above: frozenset[int], p: int, dim: int
 ) -> Witness | None:
     """Find a point where the forms `above` beat form `p`, and `p` beats all others."""
@@ -151,8 +151,8 @@ def _point_between(
     return tuple(Fraction(int(x), int(direction[-1])) for x in direction[:-1])
 
 
-def _facets(
-    contest: Contest, top: TopSet, dim: int
+def _find_walls(
+    contest: CompetingForms, top: TopSet, dim: int
 ) -> tuple[Witness, list[tuple[Vector, Vector, frozenset[int]]]]:
     r"""Find the walls of one cell as tuples (inequality, outward normal, tied groups).
 

@@ -312,16 +312,16 @@ def certain_sides(points: FloatArray, domain: Sequence[Vector]) -> tuple[BoolArr
         return heights > bound, heights < -bound
 
 
-def vertices_are_few(n_forms: int, rank: int) -> bool:
+def has_few_vertices(n_forms: int, rank: int) -> bool:
     """Choose between computing all vertices (True) and one cone decision per pair of sites.
 
     In 2 to 6 dimensions, random sites have about 2, 7, 32, 187 and 1296 vertices per site, and a
     vertex costs a tenth of a decision. Beyond 5 dimensions, the worst case decides.
     """
-    return rank <= _MEDIUM_RANK or most_facets(n_forms + 1, rank + 1) <= _MANY_VERTICES
+    return rank <= _MEDIUM_RANK or max_facets(n_forms + 1, rank + 1) <= _MANY_VERTICES
 
 
-def most_facets(n_points: int, dim: int) -> int:
+def max_facets(n_points: int, dim: int) -> int:
     """Return the largest number of facets of a polytope with `n_points` vertices [McM70]."""
     half, odd = divmod(dim, 2)
     if n_points <= dim:

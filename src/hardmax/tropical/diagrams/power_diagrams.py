@@ -10,7 +10,7 @@ import numpy as np
 from hardmax._ground.arguments import Sizes, read_only_copy
 from hardmax._ground.display import format_card, pluralize
 from hardmax.errors import ArgumentError, DtypeError
-from hardmax.exact.dyadic import ScaledIntegers, nearest_of_scaled, scaled_integers
+from hardmax.exact.dyadic import ScaledIntegers, round_scaled_integers, scaled_integers
 from hardmax.exact.forms import AffineForms
 from hardmax.exact.integer_vectors import Vector
 from hardmax.geometry.descriptions import round_points
@@ -27,13 +27,13 @@ from hardmax.tropical.diagrams.power_cells import (
     PowerCell,
     UpperEnvelope,
     cells_by_decisions,
+    has_few_vertices,
     upper_envelope,
-    vertices_are_few,
 )
 from hardmax.tropical.diagrams.power_forms import (
-    common_tie,
     compose,
     difference_rank,
+    find_common_tie,
     forms_of_sites,
     largest_forms,
     weights_of_forms,
@@ -191,13 +191,13 @@ class PowerDiagram:
         """The sites $s_j$, shape `(n_sites, dim)`; rounded if they do not fit float64."""
         slopes = self.coefficients.integers[:, :-1]
         return read_only_copy(
-            nearest_of_scaled(ScaledIntegers(slopes, self.coefficients.exponent))[0]
+            round_scaled_integers(ScaledIntegers(slopes, self.coefficients.exponent))[0]
         )
 
     @cached_property
     def weights(self) -> FloatArray:
         r"""The weights $w_j$, shape `(n_sites,)`: as given, or $\|k_j\|^2 + 2 c_j$ rounded once."""
-        powers, _ = nearest_of_scaled(self._exact_weights)
+        powers, _ = round_scaled_integers(self._exact_weights)
         return read_only_copy(np.where(self.masked, -np.inf, powers))
 
     @cached_property
@@ -208,7 +208,7 @@ class PowerDiagram:
             ArgumentError: If the forms do not fit float64, as is usual for offsets
                 $\tfrac12(w_j - \|s_j\|^2)$. Use `coefficients` instead, which is exact.
         """
-        floats, fits = nearest_of_scaled(self._live_forms)
+        floats, fits = round_scaled_integers(self._live_forms)
         if not fits:
             raise ArgumentError(
                 "the affine forms of this diagram do not fit float64, so `forms` would be "
@@ -242,7 +242,7 @@ class PowerDiagram:
         elif self._rank <= _LOW_RANK:
             mask[self._rivals[self._envelope.owners]] = True
         else:
-            floats, fits = nearest_of_scaled(self._live_forms)
+            floats, fits = round_scaled_integers(self._live_forms)
             if fits:
                 mask[self.live] = active_forms(AffineForms(floats[:, :-1], floats[:, -1]))
             else:
@@ -287,11 +287,11 @@ class PowerDiagram:
             return planar_cells(self._plane, self.live, rows)
         if self._space is not None:
             return space_cells(self._space, self.live, rows)
-        if not rows and vertices_are_few(len(self._rivals), self._rank):
+        if not rows and has_few_vertices(len(self._rivals), self._rank):
             return [self._envelope.cell(j, self._rivals) for j in self._envelope.owners]
         # Sites that win nowhere do not win on the domain either.
         names = np.flatnonzero(self.active) if "active" in self.__dict__ else self._rivals
-        if rows and vertices_are_few(len(names) + len(rows), self.dim):
+        if rows and has_few_vertices(len(names) + len(rows), self.dim):
             envelope = upper_envelope(self._forms_of(names), self.dim, rows)
             return [envelope.cell(j, names) for j in envelope.owners]
         names = np.flatnonzero(self.active)
@@ -304,7 +304,7 @@ class PowerDiagram:
             return self.live[self._plane.pairs]
         if self._space is not None:
             return self.live[self._space.pairs]
-        if vertices_are_few(len(self._rivals), self._rank):
+        if has_few_vertices(len(self._rivals), self._rank):
             pairs = self._rivals[np.array(self._envelope.pairs(), dtype=np.int64).reshape(-1, 2)]
         else:
             found = [(c.site, j) for c in self.cells() for j in c.neighbours if j > c.site]
@@ -353,7 +353,7 @@ class PowerDiagram:
     @cached_property
     def apex(self) -> WideArray | None:
         """A point where all active forms tie, as fractions, or `None`. For a fan, this is 0."""
-        return common_tie(self.coefficients.integers[self.active])
+        return find_common_tie(self.coefficients.integers[self.active])
 
     def pull_back(
         self, query_weight: ArrayLike, query_bias: ArrayLike | None = None

@@ -9,7 +9,7 @@ from fractions import Fraction
 import numpy as np
 from flint import fmpz_mat
 
-from hardmax.exact.dyadic import ScaledIntegers, nearest_of_scaled, scaled_integers
+from hardmax.exact.dyadic import ScaledIntegers, round_scaled_integers, scaled_integers
 from hardmax.exact.forms import AffineForms
 from hardmax.exact.rounding import FEW_UNDERFLOWS, rounding_factor
 from hardmax.exact.winners import Winners, winners
@@ -67,7 +67,7 @@ def largest_forms(forms: ScaledIntegers, points: FloatArray) -> Winners:
         forms: The vectors $(a_j, c_j)$, shape `(n_forms, dim + 1)`.
         points: The finite points, shape `(n_points, dim)`.
     """
-    rows, fits = nearest_of_scaled(forms)
+    rows, fits = round_scaled_integers(forms)
     if fits:
         return winners(AffineForms(rows[:, :-1], rows[:, -1]), points)
     form = np.empty(len(points), dtype=np.int64)
@@ -116,13 +116,13 @@ def difference_rank(rows: WideArray) -> int:
     return int(fmpz_mat(differences.tolist()).rank()) if differences.size else 0
 
 
-def common_tie(rows: WideArray) -> WideArray | None:
+def find_common_tie(rows: WideArray) -> WideArray | None:
     r"""Find a point where all forms $(a_j, c_j)$ tie, as fractions, or return `None`.
 
     Examples:
-        >>> common_tie(np.array([[0, 0], [2, -3]], dtype=object)).tolist()
+        >>> find_common_tie(np.array([[0, 0], [2, -3]], dtype=object)).tolist()
         [Fraction(3, 2)]
-        >>> common_tie(np.array([[0, 0], [1, 0], [2, 1]], dtype=object)) is None
+        >>> find_common_tie(np.array([[0, 0], [1, 0], [2, 1]], dtype=object)) is None
         True
     """
     dim = rows.shape[1] - 1

@@ -65,28 +65,28 @@ def _classify_cells(
     """Tell which cells are certainly inside the domain, certainly meet it, and certainly do not."""
     above, below = certain_sides(envelope.vertices, domain)
     within = np.logical_and.reduce(above)
-    points = envelope.around.points
-    is_bounded = np.array([not rays for rays in envelope.around.directions], dtype=np.bool_)
+    points = envelope.surroundings.points
+    is_bounded = np.array([not rays for rays in envelope.surroundings.directions], dtype=np.bool_)
     inside = np.array([within[found].all() for found in points], dtype=np.bool_)
     meets = np.array([within[found].any() for found in points], dtype=np.bool_)
     outside = np.array([below[:, found].all(axis=1).any() for found in points], dtype=np.bool_)
     return inside & is_bounded, meets, outside & is_bounded
 
 
-def _walls(envelope: SpaceEnvelope, i: int) -> list[Vector]:
+def _list_walls(envelope: SpaceEnvelope, i: int) -> list[Vector]:
     rows = envelope.rows
     form = tuple(rows[envelope.sites[i]].tolist())
-    return [wall(form, tuple(rows[j].tolist())) for j in envelope.around.neighbours[i]]
+    return [wall(form, tuple(rows[j].tolist())) for j in envelope.surroundings.neighbours[i]]
 
 
 def _has_interior(envelope: SpaceEnvelope, i: int, domain: Sequence[Vector]) -> bool:
     dim = envelope.rows.shape[1] - 1
-    clipped = Polytope.from_rows([*domain, *_walls(envelope, i)], dim)
+    clipped = Polytope.from_rows([*domain, *_list_walls(envelope, i)], dim)
     return decide_open_cone(open_cone_rows(clipped.rows)).is_open
 
 
 def _describe_whole_cell(envelope: SpaceEnvelope, names: IntArray, i: int) -> CellParts:
-    rivals, vertices, directions = (lists[i] for lists in envelope.around)
+    rivals, vertices, directions = (lists[i] for lists in envelope.surroundings)
     tight = [frozenset(envelope.points.among(k, rivals)) for k in vertices]
     tight += [frozenset(envelope.directions.among(k, rivals)) for k in directions]
     generators = Generators(
@@ -96,7 +96,7 @@ def _describe_whole_cell(envelope: SpaceEnvelope, names: IntArray, i: int) -> Ce
         tuple(tight),
     )
     dim = envelope.rows.shape[1] - 1
-    polytope = Polytope.from_rows(_walls(envelope, i), dim, generators)
+    polytope = Polytope.from_rows(_list_walls(envelope, i), dim, generators)
     return CellParts(polytope, names[np.array(rivals, dtype=np.int64)], True)
 
 

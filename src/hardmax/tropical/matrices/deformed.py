@@ -13,7 +13,7 @@ import numpy as np
 
 from hardmax._ground.arguments import floats_any_shape, integer
 from hardmax.errors import ArgumentError, ShapeMismatchError
-from hardmax.tropical.matrices.products import overflow
+from hardmax.tropical.matrices.products import overflow_error
 from hardmax.tropical.matrices.semiring import matrix_factors, maxplus
 from hardmax.typing import ArrayLike, FloatArray
 
@@ -119,7 +119,7 @@ def deformed_matmul(a: ArrayLike, b: ArrayLike, tau: ArrayLike) -> FloatArray:
     It is $\tau$ times the logarithm of an ordinary product of nonnegative matrices. As $\tau \to
     0$, it decreases to the max-plus product; the difference is at most $\tau \log n$ for
     `n = inner`. Each term is rounded once, which changes a sum by at most the largest of these
-    rounding errors; the accuracy of the sums is that of `deformed_sum`. The cost is
+    rounding errors; the sums are as accurate as in `deformed_sum`. The cost is
     `n_rows * inner * n_columns`, in blocks of bounded memory.
 
     Args:
@@ -166,7 +166,7 @@ def deformed_matmul(a: ArrayLike, b: ArrayLike, tau: ArrayLike) -> FloatArray:
         with np.errstate(over="ignore"):
             terms = rows + columns
         if (np.isinf(terms) & np.isfinite(rows) & np.isfinite(columns)).any():
-            raise overflow(("a", "b"))
+            raise overflow_error(("a", "b"))
         product[start : start + step] = _soft_maximum(terms, tau_of[start : start + step])
     return product.reshape(shape)[()]
 

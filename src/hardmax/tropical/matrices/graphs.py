@@ -16,7 +16,7 @@ from hardmax._ground.arguments import integer, read_only_copy
 from hardmax._ground.display import html_card, short_repr
 from hardmax.errors import ArgumentError
 from hardmax.exact.dyadic import nearest_float
-from hardmax.tropical.matrices.kleene import divergence, kleene_star
+from hardmax.tropical.matrices.kleene import divergence_error, kleene_star
 from hardmax.tropical.matrices.semiring import Semiring, maxplus, minplus, square_matrix
 from hardmax.tropical.matrices.walks import ExactWeights, heaviest_walks
 from hardmax.typing import ArrayLike, FloatArray, IntArray
@@ -93,7 +93,7 @@ class PathTable:
         Each call computes all paths from `source`. For many targets of one source, call
         `longest_paths` or `shortest_paths` once instead.
         """
-        return _path_tree(self._semiring, self._edges, source).path_to(target)
+        return _make_path_tree(self._semiring, self._edges, source).path_to(target)
 
 
 def longest_paths(weights: ArrayLike, source: int) -> PathTree:
@@ -119,7 +119,7 @@ def longest_paths(weights: ArrayLike, source: int) -> PathTree:
         >>> longest_paths([[none, none], [1, none]], 0).weights.tolist()
         [0.0, -inf]
     """
-    return _path_tree(maxplus, square_matrix(maxplus, "weights", weights), source)
+    return _make_path_tree(maxplus, square_matrix(maxplus, "weights", weights), source)
 
 
 def shortest_paths(weights: ArrayLike, source: int) -> PathTree:
@@ -142,7 +142,7 @@ def shortest_paths(weights: ArrayLike, source: int) -> PathTree:
         hardmax.errors.PositiveCycleError: `weights` must not have a cycle of negative weight,
         because walks around it have no best weight; the cycle 1 -> 2 -> 1 has weight -1.0.
     """
-    return _path_tree(minplus, square_matrix(minplus, "weights", weights), source)
+    return _make_path_tree(minplus, square_matrix(minplus, "weights", weights), source)
 
 
 def all_longest_paths(weights: ArrayLike) -> PathTable:
@@ -161,7 +161,7 @@ def all_longest_paths(weights: ArrayLike) -> PathTable:
         >>> table.weights[0].tolist(), table.path(0, 2), table.path(2, 0)
         ([0.0, 2.0, 4.0], [0, 1, 2], [])
     """
-    return _path_table(maxplus, weights)
+    return _make_path_table(maxplus, weights)
 
 
 def all_shortest_paths(weights: ArrayLike) -> PathTable:
@@ -180,24 +180,24 @@ def all_shortest_paths(weights: ArrayLike) -> PathTable:
         >>> table.weights[0].tolist(), table.path(0, 2)
         ([0.0, 2.0, 4.0], [0, 1, 2])
     """
-    return _path_table(minplus, weights)
+    return _make_path_table(minplus, weights)
 
 
-def _path_table(semiring: Semiring, weights: ArrayLike) -> PathTable:
+def _make_path_table(semiring: Semiring, weights: ArrayLike) -> PathTable:
     edges = square_matrix(semiring, "weights", weights)
     star = kleene_star(semiring, edges, "weights")
     return PathTable(read_only_copy(star), semiring, read_only_copy(edges))
 
 
-def _path_tree(semiring: Semiring, edges: FloatArray, source: int) -> PathTree:
+def _make_path_tree(semiring: Semiring, edges: FloatArray, source: int) -> PathTree:
     n = edges.shape[0]
     start = integer("source", source, at_least=0, at_most=n - 1)
     exact = ExactWeights(semiring.sign * edges)
     walks = heaviest_walks(exact, np.arange(n) == start)
     if walks.cycle is not None:
-        raise divergence(semiring, exact, walks.cycle, "weights")
+        raise divergence_error(semiring, exact, walks.cycle, "weights")
     labels = [
-        semiring.zero if label is None else _float(semiring.sign * label * exact.unit)
+        semiring.zero if label is None else _round_weight(semiring.sign * label * exact.unit)
         for label in walks.labels
     ]
     parents = np.array(walks.parents)
@@ -205,7 +205,7 @@ def _path_tree(semiring: Semiring, edges: FloatArray, source: int) -> PathTree:
     return PathTree(start, read_only_copy(np.array(labels)), parents)
 
 
-def _float(weight: Fraction) -> float:
+def _round_weight(weight: Fraction) -> float:
     rounded = nearest_float(weight)
     if math.isinf(rounded):
         raise ArgumentError(

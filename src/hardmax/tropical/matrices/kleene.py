@@ -54,7 +54,7 @@ def kleene_star(semiring: Semiring, matrix: FloatArray, name: str = "matrix") ->
     weights = ExactWeights(semiring.sign * matrix)
     walks = heaviest_walks(weights, np.ones(matrix.shape[0], dtype=np.bool_))
     if walks.cycle is not None:
-        raise divergence(semiring, weights, walks.cycle, name)
+        raise divergence_error(semiring, weights, walks.cycle, name)
     n = matrix.shape[0]
     star = semiring.sign * matrix
     np.fill_diagonal(star, 0.0)
@@ -69,7 +69,7 @@ def kleene_star(semiring: Semiring, matrix: FloatArray, name: str = "matrix") ->
     return star if semiring.sign > 0 else 0.0 - star
 
 
-def divergence(
+def divergence_error(
     semiring: Semiring, weights: ExactWeights, cycle: tuple[int, ...], name: str
 ) -> PositiveCycleError:
     """Return the error for a cycle around which walks improve without bound."""
@@ -78,10 +78,10 @@ def divergence(
     arrows = " -> ".join(str(node) for node in (*cycle, cycle[0]))
     return PositiveCycleError(
         f"`{name}` must not have a cycle of {word} weight, because walks around it have no best "
-        f"weight; the cycle {arrows} has weight {_spell(weight)}."
+        f"weight; the cycle {arrows} has weight {_describe_cycle(weight)}."
     )
 
 
-def _spell(weight: Fraction) -> str:
+def _describe_cycle(weight: Fraction) -> str:
     rounded = nearest_float(weight)
     return str(rounded) if math.isfinite(rounded) else f"{Decimal(round(weight)):.2e}"

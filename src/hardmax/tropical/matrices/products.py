@@ -57,15 +57,15 @@ def max_plus_product(
         product = np.asarray(terms.max(axis=1, initial=-np.inf))
     elif n_columns < n_rows:
         # The vectorised loop runs along columns, which should be the longer side.
-        product = np.ascontiguousarray(_compiled_product(right.T, left.T).T)
+        product = np.ascontiguousarray(_multiply_in_core(right.T, left.T).T)
     else:
-        product = _compiled_product(left, right)
-    if (product == np.inf).any() or _lost_terms(left, right, product):
-        raise overflow(names)
+        product = _multiply_in_core(left, right)
+    if (product == np.inf).any() or _has_lost_terms(left, right, product):
+        raise overflow_error(names)
     return product
 
 
-def overflow(names: tuple[str, ...]) -> ArgumentError:
+def overflow_error(names: tuple[str, ...]) -> ArgumentError:
     """Return the error for a finite tropical product that exceeds the range of float64."""
     spelled = " and ".join(f"`{name}`" for name in names)
     return ArgumentError(
@@ -74,7 +74,7 @@ def overflow(names: tuple[str, ...]) -> ArgumentError:
     )
 
 
-def _compiled_product(left: FloatArray, right: FloatArray) -> FloatArray:
+def _multiply_in_core(left: FloatArray, right: FloatArray) -> FloatArray:
     """Compute the product in the core, with threads that share the tiles of the result."""
     n_rows, inner = left.shape
     n_columns = right.shape[1]
@@ -88,7 +88,7 @@ def _compiled_product(left: FloatArray, right: FloatArray) -> FloatArray:
 
     n_sums = n_rows * inner * n_columns
     n_tiles = core().hm_max_plus_n_tiles(n_rows, n_columns)
-    n_threads = 1 if n_sums <= SERIAL else _threads()
+    n_threads = 1 if n_sums <= SERIAL else _count_threads()
     # Four shares per thread, so that a thread slowed down by other work does not delay the rest.
     n_shares = min(n_tiles, max(4 * n_threads if n_threads > 1 else 1, -(-n_sums // _SHARE)))
     cuts = [n_tiles * share // n_shares for share in range(n_shares + 1)]
@@ -107,7 +107,7 @@ def _compiled_product(left: FloatArray, right: FloatArray) -> FloatArray:
     return out
 
 
-def _lost_terms(left: FloatArray, right: FloatArray, product: FloatArray) -> bool:
+def _has_lost_terms(left: FloatArray, right: FloatArray, product: FloatArray) -> bool:
     """Tell whether an entry is -inf only because all its finite terms overflowed to -inf."""
     if not (product == -np.inf).any():
         return False
@@ -118,7 +118,7 @@ def _lost_terms(left: FloatArray, right: FloatArray, product: FloatArray) -> boo
     return bool((has_terms & (product == -np.inf)).any())
 
 
-def _threads() -> int:
+def _count_threads() -> int:
     """Return the number of cores that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))

@@ -52,7 +52,7 @@ def hilbert_distance(x: ArrayLike, y: ArrayLike) -> float:
         error = (left - (difference - part)) - (right + part)
     try:
         if np.isfinite(difference).all() and np.isfinite(error).all():
-            high, low = _extremes(difference, error)
+            high, low = _find_extremes(difference, error)
             # Each pair is an exact difference, and fsum rounds the sum of all four numbers once.
             return math.fsum([*high, -low[0], -low[1]])
         exact = [Fraction(a) - Fraction(b) for a, b in zip(left, right, strict=True)]
@@ -64,7 +64,7 @@ def hilbert_distance(x: ArrayLike, y: ArrayLike) -> float:
         ) from None
 
 
-def _extremes(
+def _find_extremes(
     difference: FloatArray, error: FloatArray
 ) -> tuple[tuple[float, float], tuple[float, float]]:
     """Return the largest and the smallest `difference + error`, since rounding is monotone."""

@@ -21,7 +21,7 @@ import numpy as np
 
 from hardmax._ground.arguments import Infinity, choice, floats_any_shape, integer, number
 from hardmax.errors import ArgumentError, ShapeMismatchError
-from hardmax.tropical.matrices.products import max_plus_product, overflow
+from hardmax.tropical.matrices.products import max_plus_product, overflow_error
 from hardmax.typing import ArrayLike, FloatArray
 
 
@@ -99,7 +99,7 @@ class Semiring:
         with np.errstate(over="ignore"):
             product = left + right
         if (np.isinf(product) & np.isfinite(left) & np.isfinite(right)).any():
-            raise overflow(("a", "b"))
+            raise overflow_error(("a", "b"))
         return product
 
     def sum(self, array: ArrayLike, axis: int | None = None) -> FloatArray:
@@ -317,7 +317,7 @@ class TropicalNumber:
 
     def _finite(self, value: float, must_be_finite: bool) -> "TropicalNumber":
         if must_be_finite and not np.isfinite(value):
-            raise overflow(("self", "other"))
+            raise overflow_error(("self", "other"))
         return self._new(value)
 
 

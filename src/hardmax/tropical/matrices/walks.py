@@ -97,19 +97,19 @@ def heaviest_walks(weights: ExactWeights, starts: BoolArray) -> HeaviestWalks:
         >>> walks.labels, walks.parents.tolist(), walks.cycle
         ([0, 4503599627370496], [-1, 0], None)
     """
-    guess = _guess(weights, starts)
-    cycle = _positive_cycle(weights, guess)
+    guess = _guess_parents(weights, starts)
+    cycle = _find_positive_cycle(weights, guess)
     if cycle is not None:
         return HeaviestWalks([None] * len(starts), guess, cycle)
     labels, parents = _sum_along(weights, guess, starts)
-    while _improve(weights, labels, parents):
-        cycle = _positive_cycle(weights, parents)
+    while _improve_labels(weights, labels, parents):
+        cycle = _find_positive_cycle(weights, parents)
         if cycle is not None:
             break
     return HeaviestWalks(labels, parents, cycle)
 
 
-def _guess(weights: ExactWeights, starts: BoolArray) -> IntArray:
+def _guess_parents(weights: ExactWeights, starts: BoolArray) -> IntArray:
     """Propose parents by Bellman–Ford in floats; stop early at a positive cycle."""
     n = len(starts)
     edges = prepare_array(weights.rounded)
@@ -120,21 +120,21 @@ def _guess(weights: ExactWeights, starts: BoolArray) -> IntArray:
         arrays = address(edges), address(labels), address(parents)
         if core().hm_max_plus_relax(n, *arrays, sweeps):
             break
-        if _positive_cycle(weights, parents) is not None:
+        if _find_positive_cycle(weights, parents) is not None:
             break
         done, sweeps = done + sweeps, 2 * sweeps
     return parents
 
 
-def _positive_cycle(weights: ExactWeights, parents: IntArray) -> tuple[int, ...] | None:
+def _find_positive_cycle(weights: ExactWeights, parents: IntArray) -> tuple[int, ...] | None:
     """Return a cycle of the parent graph whose exact weight is positive, if there is one."""
-    for cycle in _cycles(parents.tolist()):
+    for cycle in _list_cycles(parents.tolist()):
         if weights.total(cycle) > 0:
             return cycle
     return None
 
 
-def _cycles(parents: list[int]) -> list[tuple[int, ...]]:
+def _list_cycles(parents: list[int]) -> list[tuple[int, ...]]:
     """Return all cycles of the parent graph, in the order of edges from their smallest nodes."""
     found = []
     seen_by = [-1] * len(parents)
@@ -180,12 +180,14 @@ def _sum_along(
     return labels, parents
 
 
-def _improve(weights: ExactWeights, labels: list[int | None], parents: IntArray) -> bool:
+def _improve_labels(weights: ExactWeights, labels: list[int | None], parents: IntArray) -> bool:
     """Make one exact pass over all edges; return whether a label changed."""
     changed = False
-    for i, j in _suspects(weights, labels):
+    for i, j in _list_suspects(weights, labels):
         base, old = labels[i], labels[j]
-        assert base is not None  # `_suspects` lists edges from reached nodes, which stay reached.
+        assert (
+            base is not None
+        )  # `_list_suspects` lists edges from reached nodes, which stay reached.
         weight = base + weights.edge(i, j)
         if old is None or weight > old:
             labels[j], parents[j] = weight, i
@@ -193,7 +195,7 @@ def _improve(weights: ExactWeights, labels: list[int | None], parents: IntArray)
     return changed
 
 
-def _suspects(weights: ExactWeights, labels: list[int | None]) -> list[tuple[int, int]]:
+def _list_suspects(weights: ExactWeights, labels: list[int | None]) -> list[tuple[int, int]]:
     r"""List the edges that floats cannot prove to satisfy $x_i + w_{ij} \le x_j$.
 
     The rounded labels are within $u|x|$ of the exact labels (plus an underflow term), the rounded

@@ -37,14 +37,16 @@ def check_certificate(network: ArgmaxNetwork, certificate: Certificate, workers:
     """
     order = order_of(certificate.signatures)
     try:
-        _check(network, certificate, order, workers)
+        _check_claim(network, certificate, order, workers)
     except RefusedError as refusal:
         if refusal.cell is not None:
             refusal.cell = int(order[refusal.cell])
         raise
 
 
-def _check(network: ArgmaxNetwork, certificate: Certificate, order: IntArray, workers: int) -> None:
+def _check_claim(
+    network: ArgmaxNetwork, certificate: Certificate, order: IntArray, workers: int
+) -> None:
     signatures = np.ascontiguousarray(certificate.signatures[order], dtype=np.int64)
     table = certificate.witnesses.tolist()
     witnesses = [table[i] for i in order.tolist()]

@@ -46,10 +46,10 @@ def exact_network(network: ArgmaxNetwork, chart: WideArray, chart_denominator: i
     unit = [0] * (chart.shape[1] - 1) + [chart_denominator]
     coordinates = fmpz_mat([*chart.tolist(), unit])
     if not network.embedding.is_identity:
-        embedding, _ = _homogeneous(network.embedding)
+        embedding, _ = _homogenize(network.embedding)
         coordinates = embedding * coordinates
     rows = [[int(x) for x in row] for row in coordinates.tolist()]
-    layers = list(map(_exact_layer, network.layers, network.words))
+    layers = list(map(_convert_layer, network.layers, network.words))
     # Reserve two more bits: for the difference of two scores, and for a sign.
     reserve = 2 + max((layer.score_bits for layer in layers), default=0)
     stream = Forms.of(rows, 0, reserve)
@@ -59,14 +59,14 @@ def exact_network(network: ArgmaxNetwork, chart: WideArray, chart_denominator: i
     return ExactNetwork(stream.widen(bits), layers)
 
 
-def _exact_layer(layer: ArgmaxLayer, words: LayerWords) -> ExactLayer:
-    scores, scores_scale = _score_rows(layer)
+def _convert_layer(layer: ArgmaxLayer, words: LayerWords) -> ExactLayer:
+    scores, scores_scale = _compose_score_rows(layer)
     live = [form for form, row in enumerate(scores) if any(row)]
     gains, gains_scale = integers_of(layer.gains[np.newaxis])
     values, values_scale = integers_of(layer.values)
     output, output_scale = None, 1
     if not layer.output.is_identity:
-        output, output_scale = _homogeneous(layer.output)
+        output, output_scale = _homogenize(layer.output)
     starts = [int(start) for start in layer.starts]
     return ExactLayer(
         dim_in=layer.dim_in,
@@ -102,20 +102,20 @@ def integers_of(array: FloatArray) -> tuple[list[list[int]], int]:
     return [[p * (scale // q) for p, q in row] for row in ratios], scale
 
 
-def _homogeneous(affine: AffineMap) -> tuple[fmpz_mat, int]:
+def _homogenize(affine: AffineMap) -> tuple[fmpz_mat, int]:
     """Return the rows of $z W + b$ on $(z, 1)$, and last the row of 1, all times a scale."""
     table: Any = np.column_stack([affine.weight.T, affine.bias])
     rows, scale = integers_of(table)
     return fmpz_mat([*rows, [0] * affine.dim_in + [scale]]), scale
 
 
-def _unit_row(n: int, i: int) -> list[int]:
+def _make_unit_row(n: int, i: int) -> list[int]:
     row = [0] * n
     row[i] = 1
     return row
 
 
-def _score_rows(layer: ArgmaxLayer) -> tuple[list[list[fmpz]], int]:
+def _compose_score_rows(layer: ArgmaxLayer) -> tuple[list[list[fmpz]], int]:
     """Return the forms of a layer on its input, constants last, and their scale."""
     outer, scale = integers_of(np.column_stack([layer.slopes, layer.offsets]))
     rows: list[list[fmpz]] = []
@@ -125,9 +125,9 @@ def _score_rows(layer: ArgmaxLayer) -> tuple[list[list[fmpz]], int]:
         return rows, scale
     if layer.query.is_identity:
         # Create rows only when they are read; all rows would take the square of the dimension.
-        rows_of, inner_scale = partial(_unit_row, layer.dim_in + 1), 1
+        rows_of, inner_scale = partial(_make_unit_row, layer.dim_in + 1), 1
     else:
-        inner, inner_scale = _homogeneous(layer.query)
+        inner, inner_scale = _homogenize(layer.query)
         if layer.reads is None:
             rows = (fmpz_mat(outer) * inner).tolist()
             return rows, scale * inner_scale

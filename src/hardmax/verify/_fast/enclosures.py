@@ -57,7 +57,7 @@ class Scores:
     def __init__(self, forms: Enclosure) -> None:
         self.forms = forms
         self._reach, self._size = forms.radius.sum(axis=1), np.abs(forms.centre).sum(axis=1)
-        self._sharp = _error(self._reach, self._size, _SHARP)
+        self._sharp = _bound_error(self._reach, self._size, _SHARP)
 
     def at(
         self, owners: IntArray, points: FloatArray, vague: FloatArray
@@ -80,11 +80,11 @@ class Scores:
             term *= points[k]
             value += term
         error = self._sharp.take(owners, axis=1)
-        blurred = _find_blurred(vague)
+        blurred = _find_uncertain(vague)
         if len(blurred):
             some = owners[blurred]
             reach, size = (table.take(some, axis=1) for table in (self._reach, self._size))
-            error[:, blurred] = _error(reach, size, vague[blurred])
+            error[:, blurred] = _bound_error(reach, size, vague[blurred])
         return value, error
 
     def of(
@@ -117,23 +117,25 @@ class Scores:
             value += term
         places = rows * n_tables + tables
         error = self._sharp.take(places).repeat(sizes)
-        blurred = _find_blurred(vague)
+        blurred = _find_uncertain(vague)
         if len(blurred):
             some = places.repeat(sizes)[blurred]
-            error[blurred] = _error(self._reach.take(some), self._size.take(some), vague[blurred])
+            error[blurred] = _bound_error(
+                self._reach.take(some), self._size.take(some), vague[blurred]
+            )
         return value, error
 
 
-def _find_blurred(vague: FloatArray) -> IntArray:
+def _find_uncertain(vague: FloatArray) -> IntArray:
     # The negation makes a NaN count as blurred.
     return (~(vague <= _SHARP)).nonzero()[0]
 
 
-def _error(reach: FloatArray, size: FloatArray, vague: FloatArray | float) -> FloatArray:
+def _bound_error(reach: FloatArray, size: FloatArray, vague: FloatArray | float) -> FloatArray:
     return (reach * (1.0 + vague) + size * vague) * (1.0 + RELATIVE) + TINY
 
 
-class Product(NamedTuple):
+class EnclosureMultiplier(NamedTuple):
     """A matrix by which enclosures are multiplied.
 
     Attributes:
@@ -152,13 +154,13 @@ class Product(NamedTuple):
         weighted = np.abs(forms.centre)
         weighted *= self.slack
         weighted += forms.radius
-        radius = _product(self.bound, weighted.reshape(n, -1))
+        radius = _multiply_in_parts(self.bound, weighted.reshape(n, -1))
         radius += TINY
-        centre = _product(self.matrix, forms.centre.reshape(n, -1))
+        centre = _multiply_in_parts(self.matrix, forms.centre.reshape(n, -1))
         return Enclosure(centre.reshape(-1, *tail), radius.reshape(-1, *tail))
 
 
-def _product(left: FloatArray, right: FloatArray) -> FloatArray:
+def _multiply_in_parts(left: FloatArray, right: FloatArray) -> FloatArray:
     """Multiply matrices in parts so small that no library starts threads for them."""
     step = max(1, _SMALL // max(1, left.size))
     result = np.empty((len(left), right.shape[1]))
@@ -189,7 +191,7 @@ class RoundedLayer(NamedTuple):
         residual: Whether the input is added.
     """
 
-    scores: Product
+    scores: EnclosureMultiplier
     live: IntArray
     n_forms: int
     against_zero: bool
@@ -201,7 +203,7 @@ class RoundedLayer(NamedTuple):
     values: FloatArray | None
     first_columns: list[int]
     width: int
-    output: Product | None
+    output: EnclosureMultiplier | None
     residual: bool
 
     def with_zeros(self, table: FloatArray) -> FloatArray:
@@ -266,7 +268,7 @@ class RoundedLayer(NamedTuple):
             error *= room
             # A product and a sum of at most `n_groups` such terms.
             size = np.abs(rows)
-            size *= 2.0 * _slack(n_groups)
+            size *= 2.0 * _bound_slack(n_groups)
             error += size
             error += TINY
             if self.slots is None:
@@ -292,11 +294,11 @@ class RoundedLayer(NamedTuple):
             size[first : first + n_values] += np.abs(values)
         centre, radius = constants.centre[:-1], constants.radius[:-1]
         centre += total
-        radius += _slack(len(winners)) * size
+        radius += _bound_slack(len(winners)) * size
         radius += 2.0**-51 * np.abs(centre) + TINY
 
 
-def _slack(n_groups: int) -> float:
+def _bound_slack(n_groups: int) -> float:
     return (n_groups + 16) * 2.0**-52
 
 
@@ -323,7 +325,7 @@ def round_layer(exact: ExactLayer) -> RoundedLayer:
     row_of[live] = np.arange(len(live))
     output = None
     if exact.output is not None:
-        output = product(round_quotients(exact.output.tolist(), exact.output_scale))
+        output = prepare_multiplier(round_quotients(exact.output.tolist(), exact.output_scale))
     n_values = 1 + max((column for pairs in exact.values for column, _ in pairs), default=0)
     values = np.zeros((n_values, exact.n_forms))
     for form, pairs in enumerate(exact.values):
@@ -332,7 +334,7 @@ def round_layer(exact: ExactLayer) -> RoundedLayer:
     gains = np.zeros(exact.n_forms)
     gains[live] = [exact.gains[form] / exact.gains_scale for form in exact.live]
     return RoundedLayer(
-        scores=product(scores, more=RELATIVE),
+        scores=prepare_multiplier(scores, more=RELATIVE),
         live=live,
         n_forms=exact.n_forms,
         against_zero=exact.n_forms == 2 * exact.n_groups
@@ -351,7 +353,7 @@ def round_layer(exact: ExactLayer) -> RoundedLayer:
     )
 
 
-def product(matrix: FloatArray, more: float = 0.0) -> Product:
+def prepare_multiplier(matrix: FloatArray, more: float = 0.0) -> EnclosureMultiplier:
     """Prepare a rounded matrix for enclosed products.
 
     Args:
@@ -359,7 +361,7 @@ def product(matrix: FloatArray, more: float = 0.0) -> Product:
         more: An additional relative error of the result that the radius must cover.
     """
     slack = (matrix.shape[1] + 16) * 2.0**-52 + more
-    return Product(matrix, (1.0 + slack) * np.abs(matrix) + TINY, slack)
+    return EnclosureMultiplier(matrix, (1.0 + slack) * np.abs(matrix) + TINY, slack)
 
 
 def enclose(forms: Forms) -> Enclosure:
@@ -375,10 +377,10 @@ def round_quotients(rows: Sequence[Sequence[Any]], scale: int) -> FloatArray:
         >>> round_quotients([[1, -(10**400)]], 4).tolist()
         [[0.25, -inf]]
     """
-    return np.array([[_quotient(int(x), scale) for x in row] for row in rows])
+    return np.array([[_round_quotient(int(x), scale) for x in row] for row in rows])
 
 
-def _quotient(x: Any, scale: int) -> float:
+def _round_quotient(x: Any, scale: int) -> float:
     try:
         return float(x / scale)
     except OverflowError:

@@ -118,7 +118,7 @@ class ExactPlane:
         found = self._ties.get((layer, begin), {})
         return {group: found[form] for group, form in enumerate(winners) if form in found}
 
-    def tied(self, layer: int, begins: IntArray) -> list[int]:
+    def tied_places(self, layer: int, begins: IntArray) -> list[int]:
         """Return the places of a layer where coinciding forms were found."""
         if not any(key[0] == layer for key in self._ties):
             return []

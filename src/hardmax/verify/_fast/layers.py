@@ -267,7 +267,7 @@ class ExactLayer:
             winners: The winning form of each group.
             ties: All coinciding winners of each group that has more than one.
         """
-        if self._passes and not ties:
+        if self._copies_scores and not ties:
             return [rows[winner] for winner in winners]
         blocks = [zero] * self.width
         for group, winner in enumerate(winners):
@@ -284,7 +284,7 @@ class ExactLayer:
         return blocks
 
     @cached_property
-    def _passes(self) -> bool:
+    def _copies_scores(self) -> bool:
         """Whether each block is just the winning score of its group, without a factor."""
         is_plain = self.values_scale == 1 and not any(self.values)
         gains = {self.gains[form] for form in self.live}
@@ -337,15 +337,15 @@ class ExactLayer:
 
     @cached_property
     def _largest_gain(self) -> int:
-        return self._n_writers * max(abs(gain) for gain in self.gains)
+        return self._max_writers * max(abs(gain) for gain in self.gains)
 
     @cached_property
     def _largest_value(self) -> int:
         values = [abs(value) for pairs in self.values for _, value in pairs]
-        return self._n_writers * max(values, default=0)
+        return self._max_writers * max(values, default=0)
 
     @cached_property
-    def _n_writers(self) -> int:
+    def _max_writers(self) -> int:
         """The maximum number of groups that write to one column."""
         n_values = 1 + max((column for pairs in self.values for column, _ in pairs), default=0)
         written = [slot + k for slot in self.slots for k in range(n_values)]

@@ -65,7 +65,7 @@ class Polygons:
     def take(self, chosen: IntArray) -> "Polygons":
         """Return some of the polygons, possibly with repetitions."""
         sizes = self.sizes[chosen]
-        starts = _ends(sizes)
+        starts = _accumulate_sizes(sizes)
         places = (self.starts[chosen] - starts[:-1]).repeat(sizes)
         places += np.arange(starts[-1])
         return Polygons(
@@ -73,7 +73,7 @@ class Polygons:
         )
 
 
-def _ends(sizes: IntArray) -> IntArray:
+def _accumulate_sizes(sizes: IntArray) -> IntArray:
     """Return the starts of consecutive parts of given sizes, and the end."""
     ends = np.zeros(len(sizes) + 1, dtype=np.int64)
     sizes.cumsum(out=ends[1:])
@@ -83,7 +83,7 @@ def _ends(sizes: IntArray) -> IntArray:
 def join_polygons(parts: Sequence[Polygons]) -> Polygons:
     """Concatenate lists of polygons."""
     return Polygons(
-        _ends(np.concatenate([part.sizes for part in parts])),
+        _accumulate_sizes(np.concatenate([part.sizes for part in parts])),
         np.concatenate([part.points for part in parts], axis=1),
         np.concatenate([part.radii for part in parts]),
         np.concatenate([part.edges for part in parts]),
@@ -145,7 +145,7 @@ class Lines:
         return points / np.where((points * near).sum(axis=0) < 0.0, -size, size), radii
 
 
-class Clipped(NamedTuple):
+class ClipResult(NamedTuple):
     """The remaining parts of polygons, each cut by one line.
 
     Attributes:
@@ -159,7 +159,7 @@ class Clipped(NamedTuple):
     vague: list[tuple[int, int]]
 
 
-def clip(polygons: Polygons, signs: AnyArray, numbers: IntArray, lines: Lines) -> Clipped:
+def clip(polygons: Polygons, signs: AnyArray, numbers: IntArray, lines: Lines) -> ClipResult:
     r"""Cut polygons to the parts where a form is nonnegative.
 
     Args:
@@ -173,7 +173,7 @@ def clip(polygons: Polygons, signs: AnyArray, numbers: IntArray, lines: Lines) -
     kept = np.maximum.reduceat(signs, starts) > 0
     if not (kept & (lowest < 0)).any():
         chosen = kept.nonzero()[0]
-        return Clipped(polygons if kept.all() else polygons.take(chosen), chosen, [])
+        return ClipResult(polygons if kept.all() else polygons.take(chosen), chosen, [])
     owners = polygons.owners
     after = signs[following]
     # Two entries per corner: the corner itself, and the crossing of the edge that begins there.
@@ -199,10 +199,14 @@ def clip(polygons: Polygons, signs: AnyArray, numbers: IntArray, lines: Lines) -
     edges[1::2] = np.where(signs > 0, new, polygons.edges)
     counts = np.add.reduceat(places.sum(axis=1), starts)[kept]
     flat = places.ravel().nonzero()[0]
-    result = Polygons(_ends(counts), points.take(flat, axis=1), radii[flat], edges[flat])
+    result = Polygons(
+        _accumulate_sizes(counts), points.take(flat, axis=1), radii[flat], edges[flat]
+    )
     vague = (~(result.radii <= _VAGUE)).nonzero()[0]
     of = result.owners[vague]
-    return Clipped(result, kept.nonzero()[0], list(zip(of.tolist(), vague.tolist(), strict=True)))
+    return ClipResult(
+        result, kept.nonzero()[0], list(zip(of.tolist(), vague.tolist(), strict=True))
+    )
 
 
 def round_corners(corners: Sequence[Sequence[int]]) -> FloatArray:
@@ -242,7 +246,7 @@ def domain_polygons(sides: Sequence[Vector]) -> tuple[Polygons, list[Vector]]:
         # The edges run from the origin along x, then at infinity, then back along y.
         polygon: list[tuple[Vector, int]] = [((0, 0, 1), 1), ((across, 0, 0), 2), ((0, up, 0), 0)]
         for number, side in enumerate(sides, 3):
-            polygon = _clip(polygon, side, number)
+            polygon = _clip_exactly(polygon, side, number)
         if polygon:
             corners += [corner for corner, _ in polygon]
             edges += [edge for _, edge in polygon]
@@ -252,7 +256,9 @@ def domain_polygons(sides: Sequence[Vector]) -> tuple[Polygons, list[Vector]]:
     return Polygons(np.array(starts), points, radii, np.array(edges, dtype=np.int64)), lines
 
 
-def _clip(polygon: list[tuple[Vector, int]], side: Vector, number: int) -> list[tuple[Vector, int]]:
+def _clip_exactly(
+    polygon: list[tuple[Vector, int]], side: Vector, number: int
+) -> list[tuple[Vector, int]]:
     """Cut one polygon in integers; return an empty list if the part has no interior."""
     values = [sum(x * y for x, y in zip(side, corner, strict=True)) for corner, _ in polygon]
     if max(values, default=0) <= 0:

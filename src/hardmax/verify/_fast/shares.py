@@ -18,13 +18,13 @@ from hardmax.verify._fast.tiling import check_tiling
 HEAD_START = 10_000
 
 
-def shares(n_cells: int, workers: int) -> list[tuple[int, int]]:
+def split_shares(n_cells: int, workers: int) -> list[tuple[int, int]]:
     """Split a list of cells into ranges, one for each process that is worth starting.
 
     The first range is for the current process, which is already running.
 
     Examples:
-        >>> shares(20_000, 2), shares(15_000, 2)
+        >>> split_shares(20_000, 2), split_shares(15_000, 2)
         ([(0, 15000), (15000, 20000)], [(0, 15000)])
     """
     n = max(1, min(workers, n_cells // HEAD_START))
@@ -44,7 +44,7 @@ def check_in_shares(task: tuple[Any, ...], workers: int) -> None:
         RefusedError: The first error that `check_tiling` raises for a share.
     """
     network, domain, signatures, witnesses = task
-    own, *others = shares(len(signatures), workers)
+    own, *others = split_shares(len(signatures), workers)
     if not others:
         with track(iter(()), "pieces") as bar:
             return check_tiling(network, domain, signatures, witnesses, own, bar.advance)
@@ -53,7 +53,7 @@ def check_in_shares(task: tuple[Any, ...], workers: int) -> None:
     content = pickle.dumps((network, domain, narrow, witnesses))
     pool = Processes(len(others))
     try:
-        answers = [pool.submit(_refusal, content, share) for share in others]
+        answers = [pool.submit(_check_share, content, share) for share in others]
         with track(iter(()), "pieces") as bar:
             check_tiling(network, domain, signatures, witnesses, own, bar.advance)
         for answer in answers:
@@ -64,7 +64,7 @@ def check_in_shares(task: tuple[Any, ...], workers: int) -> None:
         pool.shutdown(cancel_futures=True)
 
 
-def _refusal(content: bytes, share: tuple[int, int]) -> tuple[str, int | None] | None:
+def _check_share(content: bytes, share: tuple[int, int]) -> tuple[str, int | None] | None:
     """Check a share; return the reason for refusal and the cell, or None."""
     try:
         network, domain, signatures, witnesses = pickle.loads(content)

@@ -38,7 +38,7 @@ def check_tiling(
     """
     chart, denominator, rows = domain
     sides: list[Vector] = [(-a, -b, c) for a, b, c in rows.tolist() if a or b or c]
-    frame = _frame(sides, witnesses)
+    frame = _choose_frame(sides, witnesses)
     moved_chart = [frame.form(row) for row in chart.tolist()]
     moved_sides = [frame.form(side) for side in sides]
     points = frame.points(witnesses)
@@ -86,7 +86,7 @@ class _Frame(NamedTuple):
         return "far away" if not corner[2] else f"near ({', '.join(places)})"
 
 
-def _frame(sides: list[Vector], witnesses: Sequence[Sequence[int]]) -> _Frame:
+def _choose_frame(sides: list[Vector], witnesses: Sequence[Sequence[int]]) -> _Frame:
     """Choose coordinates in which floats lose few bits; only the speed depends on them.
 
     If the cells are spread over a bounded domain, the whole domain is in one quadrant, near 1.
@@ -96,11 +96,11 @@ def _frame(sides: list[Vector], witnesses: Sequence[Sequence[int]]) -> _Frame:
     centres, exponents = [], []
     with np.errstate(all="ignore"):
         for points, corners in zip(
-            _quotients(round_corners(witnesses)), _quotients(polygons.points), strict=True
+            _to_quotients(round_corners(witnesses)), _to_quotients(polygons.points), strict=True
         ):
             finite = points[np.abs(points) < 2.0**500]
-            centre = _middle(finite)
-            spread = _middle(np.abs(finite - centre))
+            centre = _upper_median(finite)
+            spread = _upper_median(np.abs(finite - centre))
             low, high = (corners.min(), corners.max()) if len(corners) else (0.0, 0.0)
             extent = float(high - low)
             if extent <= 64.0 * spread:
@@ -112,12 +112,12 @@ def _frame(sides: list[Vector], witnesses: Sequence[Sequence[int]]) -> _Frame:
     return _Frame(origin, (exponents[0], exponents[1]))
 
 
-def _middle(numbers: FloatArray) -> float:
+def _upper_median(numbers: FloatArray) -> float:
     """Return the upper median; 0 if there are no numbers."""
     return float(np.sort(numbers)[len(numbers) // 2]) if len(numbers) else 0.0
 
 
-def _quotients(points: FloatArray) -> FloatArray:
+def _to_quotients(points: FloatArray) -> FloatArray:
     """Return the coordinates of homogeneous points; infinite or NaN for points at infinity."""
     return np.asarray(points[:2] / points[2])
 

@@ -180,7 +180,7 @@ class Walk:
                 return
             # The next layer is computed only when its turn comes, which saves memory.
             below, part = stack.pop()
-            batch = below.above(part)
+            batch = below.next_layer(part)
 
 
 class _Batch:
@@ -219,7 +219,7 @@ class _Batch:
         low, high = self._walk.share
         begins = np.maximum(begins, low)
         ends = np.maximum(begins, np.minimum(ends, high))
-        cells, _, sizes = _ranges(begins, ends)
+        cells, _, sizes = _concatenate_ranges(begins, ends)
         tables = np.repeat(np.arange(len(begins)), sizes)
         step = max(1, VALUES // self._layer.exact.n_forms)
         for start in range(0, len(cells), step):
@@ -240,11 +240,11 @@ class _Batch:
                 continue
             row = self._walk.plane.row(self.index, begin, winner, rival)
             if not any(row):
-                self._coincide(begin, winner, rival, cell)
+                self._record_coincidence(begin, winner, rival, cell)
             elif sum(x * y for x, y in zip(row, self._walk.witnesses[cell], strict=True)) <= 0:
                 raise RefusedError("the witness is not inside its cell", cell)
 
-    def _coincide(self, begin: int, form: int, rival: int, cell: int) -> None:
+    def _record_coincidence(self, begin: int, form: int, rival: int, cell: int) -> None:
         """Record that a rival coincides with a winner; the rival must come after the winner."""
         if rival < form:
             raise RefusedError(self._layer.exact.describe_tie(form, rival), cell)
@@ -261,7 +261,7 @@ class _Batch:
             if len(nodes.begins) > 2 * size:
                 todo += nodes.parts(size)
                 continue
-            settled = nodes.closed | self._find_settled(nodes)
+            settled = nodes.closed | self._find_settled_groups(nodes)
             is_done = settled.all(axis=0)
             if is_done.any():
                 yield nodes.take(np.flatnonzero(is_done))
@@ -273,7 +273,7 @@ class _Batch:
             if len(nodes.begins):
                 todo.append(nodes)
 
-    def _find_settled(self, nodes: Nodes) -> BoolArray:
+    def _find_settled_groups(self, nodes: Nodes) -> BoolArray:
         """Return which groups have one listed winner that is provably larger than all others."""
         polygons, first = nodes.polygons, self._winners(nodes.begins)
         n_open = nodes.closed.size - np.count_nonzero(nodes.closed)
@@ -291,7 +291,9 @@ class _Batch:
         """Do the same for groups of two forms, one of them zero, evaluating only open groups."""
         polygons = nodes.polygons
         groups, of = (~nodes.closed).nonzero()
-        corners, offsets, sizes = _ranges(polygons.starts[:-1][of], polygons.starts[1:][of])
+        corners, offsets, sizes = _concatenate_ranges(
+            polygons.starts[:-1][of], polygons.starts[1:][of]
+        )
         points, vague = polygons.points.take(corners, axis=1), polygons.radii[corners]
         value, error = self._scores.of(groups, nodes.tables[of], sizes, points, vague)
         above = np.logical_and.reduceat(value > error, offsets)
@@ -346,7 +348,7 @@ class _Batch:
         # The cells are sorted, so if the first and the last agree in all groups, all cells do.
         open_ = (first != self._winners(nodes.ends - 1)).any(axis=0).nonzero()[0]
         if len(open_):
-            cells, offsets, sizes = _ranges(nodes.begins[open_], nodes.ends[open_])
+            cells, offsets, sizes = _concatenate_ranges(nodes.begins[open_], nodes.ends[open_])
             same = signatures[cells, block] == signatures[nodes.begins[open_], block].repeat(
                 sizes, axis=0
             )
@@ -355,7 +357,7 @@ class _Batch:
 
     def _split(self, nodes: Nodes, groups: IntArray) -> Nodes:
         """Cut each node by one group into the parts where its listed winners win."""
-        cells, offsets, sizes = _ranges(nodes.begins, nodes.ends)
+        cells, offsets, sizes = _concatenate_ranges(nodes.begins, nodes.ends)
         listed = self._walk.signatures[cells, (self._layer.column + groups).repeat(sizes)]
         # The cells are sorted and agree before this column, so equal entries are consecutive.
         is_first = np.ones(len(cells), dtype=np.bool_)
@@ -399,7 +401,7 @@ class _Batch:
         for i in coinciding:
             form, rival = max(pairs.forms[i], pairs.rivals[i]), min(pairs.forms[i], pairs.rivals[i])
             begin, cell = int(self._begins[pairs.tables[i]]), int(cells[i])
-            self._coincide(begin, int(form), int(rival), cell)
+            self._record_coincidence(begin, int(form), int(rival), cell)
         plane = self._walk.plane
         plane.name_lines(self.index, self._begins[pairs.tables], pairs.forms, pairs.rivals)
         cut, kept, vague = clip(polygons, signs, self._walk.lines.add(*forms), self._walk.lines)
@@ -427,7 +429,7 @@ class _Batch:
             signs, _, coinciding = self._signs(polygons, pairs)
             for i in coinciding:
                 begin, cell = int(self._begins[pairs.tables[i]]), int(children.begins[some[i]])
-                self._coincide(begin, int(pairs.forms[i]), int(pairs.rivals[i]), cell)
+                self._record_coincidence(begin, int(pairs.forms[i]), int(pairs.rivals[i]), cell)
             above = np.flatnonzero(signs < 0)
             if len(above):
                 i = int(polygons.owners[above[0]])
@@ -504,14 +506,14 @@ class _Batch:
             radii[live] += radius[rows, :, pairs.tables[live]]
         return centres.T, radii.T
 
-    def above(self, nodes: Nodes) -> "_Batch":
+    def next_layer(self, nodes: Nodes) -> "_Batch":
         """Return the next layer on nodes where all groups of this layer are decided."""
         plane, rounded = self._walk.plane, self._layer.rounded
         winners = self._winners(nodes.begins)
         streams = rounded.after(self._streams, self._scores.forms, nodes.tables, winners)
         parents = self._begins[nodes.tables]
         plane.enter(self.index + 1, nodes.begins, parents)
-        for i in plane.tied(self.index, parents):
+        for i in plane.tied_places(self.index, parents):
             # The mean over coinciding forms is computed exactly.
             if plane.ties(self.index, int(parents[i]), winners[:, i].tolist()):
                 one = enclose(plane.stream(self.index + 1, int(nodes.begins[i])))
@@ -529,7 +531,7 @@ class _Pairs(NamedTuple):
     rivals: IntArray
 
 
-def _ranges(begins: IntArray, ends: IntArray) -> tuple[IntArray, IntArray, IntArray]:
+def _concatenate_ranges(begins: IntArray, ends: IntArray) -> tuple[IntArray, IntArray, IntArray]:
     """Return the concatenated entries of ranges, the start of each range, and the sizes."""
     sizes = ends - begins
     offsets = sizes.cumsum() - sizes

@@ -1,1 +1,1 @@
-"""How far a compiled transformer may be off: at a temperature, and in float32."""
+"""Error bounds of compiled transformers: at a positive temperature, and in float32."""

@@ -1,27 +1,29 @@
-r"""Bounds that hold for every input of a box: what a compiled transformer can be off by.
+r"""Error bounds of a compiled transformer that hold for every input in a box.
 
-From layer to layer, rounded outwards, are carried
+The following bounds are propagated from layer to layer, rounded outward:
 
-- an interval for each unit that contains its value in the network and in the transformer, exact and
-  as float64 evaluates them, and an ellipsoid that contains the whole state (`state_ellipsoids`);
-- an interval $[d^-, d^+]$ for each unit that contains transformer minus network. A piece
-  $\langle a, h\rangle + b$ turns it into $[\langle a^+, d^-\rangle - \langle a^-, d^+\rangle,
-  \langle a^+, d^+\rangle - \langle a^-, d^-\rangle]$; a maximum into the hull over the pieces that
-  can win; a soft mean lowers the lower end by at most $\tau\lambda$ (`grouped_gaps.gap_bounds`).
-  Keeping the signs matters: soft means err to one side only.
+- An interval for each unit. It contains the values of the unit in the network and in the
+  transformer, both exact and as evaluated in float64. In addition, an ellipsoid contains the whole
+  state (`state_ellipsoids`).
+- An interval $[d^-, d^+]$ for each unit. It contains the transformer's value minus the network's. A
+  piece $\langle a, h\rangle + b$ turns it into $[\langle a^+, d^-\rangle - \langle a^-, d^+\rangle,
+  \langle a^+, d^+\rangle - \langle a^-, d^-\rangle]$. A maximum turns it into the hull over the
+  pieces that can win. A soft mean lowers the lower end by at most $\tau\lambda$
+  (`grouped_gaps.gap_bounds`). The signs are kept because soft means err to one side only.
 
-These last intervals are sharp in shallow networks and grow with the sums of absolute weights. So
-the same errors, what each layer adds on its own, are also carried to the outputs by how strongly
-those react to them (`sensitivities`), and the smaller of the two bounds counts.
+The intervals $[d^-, d^+]$ are sharp in shallow networks, and grow with the sums of absolute
+weights. Therefore the error that each layer adds is also propagated directly to the outputs, by the
+sensitivity of the outputs to it (`sensitivities`). The smaller of the two bounds is used.
 
-What a layer adds is the soft mean's gap, and rounding of the transformer and of the network it is
-compared with. A piece is written by a pair of units, $\mathrm{relu}(\hat p) -
-\mathrm{relu}(\hat p')$ with $\hat p = p + e$ and $\hat p' = -p + e'$. If one of them is 0, the
-result is off by $|e|$ or $|e'|$ (or by $|p|$, less than both); if none is, by $p + e - e'$ where
-$-e < p < e'$. So the pair is off by $\max(|e|, |e'|)$, as if it were one number. Rounding of a head
-at temperature $\tau$ does not grow as $\tau \to 0$: logits $z_c/\tau$ off by $\eta_c$ are those of
-the numbers $z_c + \tau\eta_c$, whose soft mean is off by $2\tau\max|\eta|$ at most, and $\tau\eta$
-is a few roundings of $z$.
+A layer adds the gap of the soft mean, and the rounding errors of the transformer and of the
+network. A piece $p$ is written by a pair of units, $\mathrm{relu}(\hat p) - \mathrm{relu}(\hat p')$
+with $\hat p = p + e$ and $\hat p' = -p + e'$. If one of the units is 0, the error is $|e|$ or
+$|e'|$ (or $|p|$, which is less than both). If neither is, the result is $2p + e - e'$ with
+$-e < p < e'$, and its error is $p + e - e'$. Hence the error of the pair is at most
+$\max(|e|, |e'|)$, as for a single number. The rounding error of a head at temperature $\tau$ does
+not grow as $\tau \to 0$: logits $z_c/\tau$ with errors $\eta_c$ are the exact logits of the numbers
+$z_c + \tau\eta_c$, whose soft mean has an error of at most $2\tau\max|\eta|$, and $\tau\eta$ is a
+few rounding errors of $z$.
 """
 
 from dataclasses import dataclass, replace
@@ -43,10 +45,10 @@ from hardmax.geometry.domains import Box
 from hardmax.models.argmax import AffineMap
 from hardmax.typing import BoolArray, FloatArray
 
-_MOST_WORK, _MOST_AT_ALL = 2**26, 2**31
-"""How many products sensitivities of outputs one by one may take, and those of all together."""
-_FAR = 64.0
-"""How many temperatures below the maximum an idle token must stay: 64 e^-64 is 1e-26."""
+_MAX_PRODUCTS_EACH, _MAX_PRODUCTS = 2**26, 2**31
+"""Maximum numbers of products for sensitivities: of each output separately, and of all at once."""
+_IDLE_GAP = 64.0
+"""Minimum gap of an idle token below the maximum, in temperatures: 64 e^-64 is 1e-26."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,8 +84,8 @@ class ErrorBounds:
 
     Attributes:
         plans: The plan of each hidden layer.
-        errors: For each output, a bound on transformer minus network, shape `(dim_out,)`.
-        sizes: For each hidden layer, the largest number that its heads compare.
+        errors: For each output, a bound on |transformer - network|, shape `(dim_out,)`.
+        sizes: For each hidden layer, a bound on the numbers that its heads compare.
         shares: For each hidden layer, the largest change of an output due to the layer's own
             errors, shape `(n_layers,)`.
     """
@@ -103,7 +105,7 @@ class ErrorBounds:
         """The temperatures, that is, the inverse rates, shape `(n_layers,)`."""
         return np.array([1.0 / plan.rate for plan in self.plans])
 
-    def plus(self, rounding: FloatArray | float) -> "ErrorBounds":
+    def add_error(self, rounding: FloatArray | float) -> "ErrorBounds":
         """Add the error of the network itself, for each output, rounded up."""
         if not np.any(rounding):
             return self
@@ -113,7 +115,7 @@ class ErrorBounds:
 
 @dataclass(frozen=True, eq=False)
 class _State:
-    """Intervals of the state and of the errors in it, and an ellipsoid that holds the state."""
+    """Intervals of the state and of its errors, and an ellipsoid that contains the state."""
 
     low: FloatArray
     high: FloatArray
@@ -132,7 +134,7 @@ class _State:
 
 @dataclass(frozen=True, eq=False)
 class _Images:
-    """The same for affine functions of the state; roundings are relative to `scale`."""
+    """Intervals of affine functions of the state; rounding errors are relative to `scale`."""
 
     low: FloatArray
     high: FloatArray
@@ -142,8 +144,8 @@ class _Images:
 
 
 @dataclass(frozen=True, eq=False)
-class _Step:
-    """What a layer adds: the slopes that count, and how far its state is from theirs."""
+class _LayerErrors:
+    """The errors that a layer adds, downwards and upwards, and the slopes that can occur in it."""
 
     ranges: SlopeRanges
     below: FloatArray
@@ -152,13 +154,13 @@ class _Step:
 
 @dataclass(frozen=True)
 class _Precision:
-    """How the transformer is evaluated: its unit roundoff and what underflow costs."""
+    """The arithmetic of the transformer: its unit roundoff, and a bound on underflow errors."""
 
     roundoff: float
     underflow: float
 
     def factor(self, n_products: int) -> float:
-        """What `rounding_factor` is in this precision."""
+        """Return `rounding_factor` for this precision."""
         return 2.0 * (n_products + 4) * self.roundoff
 
 
@@ -178,14 +180,14 @@ def propagate(
         layers: The hidden layers of the network.
         last: Its last layer.
         box: The box.
-        rates: One over the temperature of each layer; None for the hard transformer.
-        plans: If given, plans to judge in place of new ones; `rates` must be theirs.
-        roundoff: The unit roundoff of the arithmetic the transformer is evaluated in; the network
-            is evaluated in float64.
-        underflow: More than all underflow of one dot product in that arithmetic.
+        rates: The inverse temperature of each layer; None for the hard transformer.
+        plans: Plans to check instead of choosing new ones; they must have the same `rates`.
+        roundoff: The unit roundoff of the transformer's arithmetic; the network is evaluated in
+            float64.
+        underflow: A bound on the total underflow error of one dot product in that arithmetic.
 
     Raises:
-        ArgumentError: If bounds overflow, or a given plan does not hold on the box.
+        ArgumentError: If the bounds overflow, or a given plan is not valid on the box.
     """
     precision = _Precision(roundoff, underflow)
     n_tokens = max((int(layer.ranks.max()) for layer in layers), default=1)
@@ -193,19 +195,21 @@ def propagate(
     made, sizes, steps = [], [], []
     with np.errstate(over="ignore", invalid="ignore", under="ignore", divide="ignore"):
         around = StateEllipsoid.around(box)
-        if _work([layer.slopes for layer in layers]) > _MOST_AT_ALL:
-            around = StateEllipsoid.unknown(around.centre)
+        if _count_products([layer.slopes for layer in layers]) > _MAX_PRODUCTS:
+            around = StateEllipsoid.everything(around.centre)
         state = _State(box.low, box.high, zero, zero, around)
         for index, layer in enumerate(layers):
             tau = 0.0 if rates is None else SMALL_RAISE / rates[index]
             given = None if plans is None else plans[index]
-            state, step, plan, size = _through_layer(layer, state, tau, n_tokens, given, precision)
+            state, step, plan, size = _propagate_layer(
+                layer, state, tau, n_tokens, given, precision
+            )
             rate = 1.0 if rates is None else rates[index]
             made.append(LayerPlan(rate, plan.gate, plan.floors))
             sizes.append(size)
             steps.append(step)
-        output = _images(last.weight.T, last.bias, state)
-        down, up, shares = _reaches(steps, last)
+        output = _bound_images(last.weight.T, last.bias, state)
+        down, up, shares = _bound_contributions(steps, last)
         errors = np.maximum(
             np.fmin(-output.below, down.sum(axis=0)), np.fmin(output.above, up.sum(axis=0))
         )
@@ -221,32 +225,36 @@ def propagate(
 
 
 def _dot_factor(n_products: int, roundoff: float) -> float:
-    """What a dot product with an offset is off by, relative to its sum of absolute values."""
+    """Bound the error of a dot product with an offset, relative to its sum of absolute values."""
     return (n_products + 4) * roundoff
 
 
-def _work(matrices: list[FloatArray]) -> int:
-    """About how many products a form costs on its way through matrices."""
+def _count_products(matrices: list[FloatArray]) -> int:
+    """Estimate the number of products for propagating a form through matrices."""
     return sum(matrix.size * max(matrix.shape) for matrix in matrices)
 
 
-def _reaches(steps: list[_Step], last: AffineMap) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """How far each layer's own errors move each output down and up, `(n_layers, dim_out)`.
+def _bound_contributions(
+    steps: list[_LayerErrors], last: AffineMap
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Bound how far the errors of each layer move each output, down and up.
 
-    The third is how far they move the output that is moved most, for each layer.
+    Returns:
+        Two arrays of shape `(n_layers, dim_out)`; and for each layer, the bound for the output with
+        the largest total, shape `(n_layers,)`.
     """
     n_out = last.dim_out
     down, up = np.full((2, len(steps), n_out), np.inf)
-    work = _work([step.ranges.means for step in steps])
-    if work > _MOST_AT_ALL:
+    work = _count_products([step.ranges.means for step in steps])
+    if work > _MAX_PRODUCTS:
         return down, up, np.ones(len(steps))
-    # Together outputs are bounded by their norm, which may be less than what each is alone.
-    groups = [[o] for o in range(n_out)] if n_out == 1 or n_out * work <= _MOST_WORK else []
+    # The norm of several outputs bounds each of them, and may be smaller than separate bounds.
+    groups = [[o] for o in range(n_out)] if n_out == 1 or n_out * work <= _MAX_PRODUCTS_EACH else []
     groups += [list(range(n_out))] if n_out > 1 else []
     for group in groups:
         sensitivity = last_sensitivity(last.weight[:, group])
         for index in range(len(steps) - 1, -1, -1):
-            below, above = sensitivity.reach(steps[index].below, steps[index].above)
+            below, above = sensitivity.bound_products(steps[index].below, steps[index].above)
             down[index, group] = np.fmin(down[index, group], below)
             up[index, group] = np.fmin(up[index, group], above)
             if index:
@@ -255,8 +263,8 @@ def _reaches(steps: list[_Step], last: AffineMap) -> tuple[FloatArray, FloatArra
     return down, up, worst[:, int(worst.sum(axis=0).argmax())]
 
 
-def _images(slopes: FloatArray, offsets: FloatArray, state: _State) -> _Images:
-    """Bound affine functions of the state, outwards."""
+def _bound_images(slopes: FloatArray, offsets: FloatArray, state: _State) -> _Images:
+    """Bound affine functions of the state, rounded outward."""
     positive, negative = np.maximum(slopes, 0.0), np.maximum(-slopes, 0.0)
     kappa = rounding_factor(slopes.shape[1] + 8)
     scale = (np.abs(slopes) @ state.size + np.abs(offsets)) * SMALL_RAISE + UNDERFLOW_ALLOWANCE
@@ -277,34 +285,34 @@ def _images(slopes: FloatArray, offsets: FloatArray, state: _State) -> _Images:
     )
 
 
-def _through_layer(
+def _propagate_layer(
     layer: PieceLayer,
     state: _State,
     tau: float,
     n_tokens: int,
     given: LayerPlan | None,
     precision: _Precision,
-) -> tuple[_State, _Step, LayerPlan, float]:
-    """Carry the bounds through a layer; the last number is the largest its heads compare."""
-    pieces = _images(layer.slopes, layer.offsets, state)
+) -> tuple[_State, _LayerErrors, LayerPlan, float]:
+    """Propagate the bounds through a layer; also bound the numbers that its heads compare."""
+    pieces = _bound_images(layer.slopes, layer.offsets, state)
     owner, starts = layer.owner, layer.starts
     n_products = layer.slopes.shape[1]
     held_scale, foreign_scale = pieces.scale, pieces.scale
     if layer.origins is not None:
         reaches = layer.reach(state.low, state.high)
         held_scale, foreign_scale = (reach * SMALL_RAISE + UNDERFLOW_ALLOWANCE for reach in reaches)
-    # Of the two units of a gate one is 0, or both are as small as their rounding (see above).
+    # One of the two units of a pair is 0, or both are as small as their rounding errors.
     rho = _dot_factor(n_products, precision.roundoff) * held_scale + precision.underflow
     written = np.maximum(np.abs(pieces.low), np.abs(pieces.high))
     rho += precision.factor(4) * written
     low, high = pieces.low - rho, pieces.high + rho
-    gate = _gate(layer, np.maximum(-low, high), foreign_scale, given)
+    gate = _choose_gate(layer, np.maximum(-low, high), foreign_scale, given)
 
     lowest = np.maximum.reduceat(low, starts)
     highest = np.maximum.reduceat(high, starts)
     size = np.maximum.reduceat(np.maximum(-low, high), starts)
     is_idle = ~layer.is_everywhere & (layer.ranks < n_tokens)
-    floors = _floors(lowest, size, tau, is_idle, given)
+    floors = _choose_floors(lowest, size, tau, is_idle, given)
     size = np.maximum(size, np.where(is_idle, np.abs(floors), 0.0))
     rounding = precision.factor(2 * n_tokens + 40) * size + precision.underflow
     gap = np.zeros(layer.n_units)
@@ -316,11 +324,13 @@ def _through_layer(
         gap = tau * (gap_bounds(margins, starts) + idle * SMALL_RAISE) * SMALL_RAISE
 
     can_win = high >= lowest[owner]
-    # The network is evaluated in float64, the transformer in its own precision.
+    # The network is evaluated in float64, the transformer in the given precision.
     own = _dot_factor(n_products, UNIT_ROUNDOFF) * pieces.scale + UNDERFLOW_ALLOWANCE
     apart = np.maximum.reduceat(np.where(can_win, rho + own, 0.0), starts)
     ranges = slope_ranges(layer, can_win)
-    step = _Step(ranges, (apart + gap + rounding) * SMALL_RAISE, (apart + rounding) * SMALL_RAISE)
+    step = _LayerErrors(
+        ranges, (apart + gap + rounding) * SMALL_RAISE, (apart + rounding) * SMALL_RAISE
+    )
     below = np.minimum.reduceat(np.where(can_win, pieces.below, np.inf), starts)
     above = np.maximum.reduceat(np.where(can_win, pieces.above, -np.inf), starts)
     ellipsoid = ellipsoid_after(state.ellipsoid, layer, ranges, step.below)
@@ -334,12 +344,14 @@ def _through_layer(
     return after, step, LayerPlan(1.0, gate, floors), float(size.max())
 
 
-def _gate(layer: PieceLayer, size: FloatArray, scale: FloatArray, given: LayerPlan | None) -> float:
-    """A power of two that closes every gate, with room for rounding, in float32 as well."""
+def _choose_gate(
+    layer: PieceLayer, size: FloatArray, scale: FloatArray, given: LayerPlan | None
+) -> float:
+    """Choose a power of two that closes every gate, with a margin for rounding even in float32."""
     moving = ~layer.is_constant
     if not moving.any():
         return 1.0 if given is None else given.gate
-    if layer.origins is not None:  # What a piece is at the origin of another token.
+    if layer.origins is not None:  # A piece is also evaluated at the origins of other tokens.
         size = np.maximum(size, scale)
     needed = float((size * (1.0 + 2.0**-6) + 2.0**-10 * scale)[moving].max())
     if given is None:
@@ -352,14 +364,16 @@ def _gate(layer: PieceLayer, size: FloatArray, scale: FloatArray, given: LayerPl
     return given.gate
 
 
-def _floors(
+def _choose_floors(
     lowest: FloatArray, size: FloatArray, tau: float, is_idle: BoolArray, given: LayerPlan | None
 ) -> FloatArray:
-    """Numbers that no unit with an idle token ever goes down to."""
+    """Choose numbers that stay below every unit with an idle token."""
     if given is None:
-        floors = lowest - np.maximum(np.maximum(1.5 * _FAR * tau, size / 16.0), 2.0**-30)
+        floors = lowest - np.maximum(np.maximum(1.5 * _IDLE_GAP * tau, size / 16.0), 2.0**-30)
         return np.where(is_idle, floors, 0.0)
-    least = 1.25 * _FAR * tau + 2.0**-40 * size
+    least = 1.25 * _IDLE_GAP * tau + 2.0**-40 * size
     if not (given.floors <= lowest - least)[is_idle].all():
-        raise ArgumentError("`floors` must lie below what the units reach on the box; they do not.")
+        raise ArgumentError(
+            "`floors` must lie below the values of the units on the box; at least one does not."
+        )
     return given.floors

@@ -17,8 +17,8 @@ from hardmax._ground.display import html_card, short_repr
 from hardmax.constructions.compilers._bounds.certified_errors import LayerPlan, propagate
 from hardmax.constructions.compilers._bounds.float32_layers import (
     LARGEST_32,
-    FoundErrors,
-    local_errors,
+    LocalErrors,
+    bound_local_errors,
 )
 from hardmax.constructions.compilers._bounds.interval_images import compact
 from hardmax.constructions.compilers._bounds.local_networks import LocalNetwork, is_zero
@@ -32,9 +32,9 @@ from hardmax.typing import FloatArray
 
 _SMALLEST_32 = 2.0**-126
 _WORK, _AT_ONCE, _CALL = 2**26, 2**20, 2**14
-"""How many products may be spent, at most at once, and what a call costs beside them."""
+"""The total budget of products, the maximum per call, and the overhead of a call in products."""
 _SMALL = 2**12
-"""Networks that take less are not made smaller before boxes are split by the dozen."""
+"""Networks with a smaller cost are not reduced further; many boxes are split at once instead."""
 _MOST_SPLIT_DIM = 6
 _GOOD = 1.25
 _MOST_POINTS, _DIRECTIONS = 512, 4
@@ -84,7 +84,7 @@ class Float32Rounding:
 def float32_rounding(
     layers: list[PieceLayer], last: AffineMap, plans: tuple[LayerPlan, ...], box: Box
 ) -> Float32Rounding:
-    """Bound what the soft transformer of a network is off by in float32, over a box.
+    """Bound the float32 error of the soft transformer of a network over a box.
 
     Args:
         layers: The hidden layers of the network.
@@ -92,40 +92,40 @@ def float32_rounding(
         plans: The plans of the layers of the soft transformer.
         box: The box.
     """
-    if not _weights_fit(layers, last, plans, box):
+    if not _do_weights_fit(layers, last, plans, box):
         unknown = np.full(last.dim_out, np.inf)
         middle = box.low / 2 + box.high / 2
-        return Float32Rounding(unknown, _conditioning(layers, last, middle[None]), middle)
-    lows, highs, bounds = _refined(LocalNetwork.of(layers, last, plans), box)
+        return Float32Rounding(unknown, _estimate_conditioning(layers, last, middle[None]), middle)
+    lows, highs, bounds = _refine(LocalNetwork.of(layers, last, plans), box)
     errors = bounds.max(axis=0)
-    # Units with origins of their own are many, and over the whole box they are all large.
+    # Units with their own origins are numerous, and all of them are large somewhere on the box.
     if not layers or not isinstance(layers[0].origins, UnitOrigins):
-        errors = np.fmin(errors, _over_the_box(layers, last, plans, box))
+        errors = np.fmin(errors, _bound_whole_box(layers, last, plans, box))
     errors = errors * RAISE
     middle = lows / 2 + highs / 2
     worst = int(bounds.max(axis=1).argmax())
-    points = _probes(layers, box, middle[np.argsort(-bounds.max(axis=1))])
-    return Float32Rounding(errors, _conditioning(layers, last, points), middle[worst])
+    points = _choose_probe_points(layers, box, middle[np.argsort(-bounds.max(axis=1))])
+    return Float32Rounding(errors, _estimate_conditioning(layers, last, points), middle[worst])
 
 
-def _over_the_box(
+def _bound_whole_box(
     layers: list[PieceLayer], last: AffineMap, plans: tuple[LayerPlan, ...], box: Box
 ) -> FloatArray:
-    """The bound of `certified_errors` in the precision of float32, infinite where it fails."""
+    """Return the bound of `certified_errors` in float32; infinite if it cannot be computed."""
     rates = [plan.rate for plan in plans]
     try:
         whole = propagate(
             layers, last, box, rates, plans,
             roundoff=UNIT_ROUNDOFF_32, underflow=UNDERFLOW_ALLOWANCE_32,
         )  # fmt: skip
-    except ArgumentError:  # Bounds over the whole box overflow.
+    except ArgumentError:  # The bounds over the whole box overflow.
         return np.full(last.dim_out, np.inf)
     fits = max([0.0, *(s * r for s, r in zip(whole.sizes, rates, strict=True))]) < LARGEST_32
     return whole.errors if fits else np.full(last.dim_out, np.inf)
 
 
-def _probes(layers: list[PieceLayer], box: Box, found: FloatArray) -> FloatArray:
-    """Points where the function may be steep: the worst boxes, and around the tokens."""
+def _choose_probe_points(layers: list[PieceLayer], box: Box, found: FloatArray) -> FloatArray:
+    """Choose points where the function may be steep: in the worst boxes, and near the origins."""
     rng = np.random.default_rng(0)
     probes = [found[:_MOST_POINTS], rng.uniform(box.low, box.high, (_MOST_POINTS, box.dim))]
     if layers and layers[0].origins is not None:
@@ -136,10 +136,10 @@ def _probes(layers: list[PieceLayer], box: Box, found: FloatArray) -> FloatArray
     return np.concatenate(probes)
 
 
-def _weights_fit(
+def _do_weights_fit(
     layers: list[PieceLayer], last: AffineMap, plans: tuple[LayerPlan, ...], box: Box
 ) -> bool:
-    """Say whether float32 holds every weight without overflow or underflow."""
+    """Return whether every weight fits float32 without overflow or underflow."""
     numbers = [box.low, box.high, last.weight, last.bias, *(plan.floors for plan in plans)]
     numbers += [np.array([plan.rate, plan.gate]) for plan in plans]
     for layer in layers:
@@ -149,15 +149,15 @@ def _weights_fit(
 
 
 @dataclass(frozen=True, eq=False)
-class _Part:
-    """Boxes `(n_boxes, dim)` with what is known on them, and the network that is left there."""
+class _BoxSet:
+    """Boxes `(n_boxes, dim)` with their bounds, and the network restricted to them."""
 
     network: LocalNetwork
     lows: FloatArray
     highs: FloatArray
     bounds: FloatArray
     steep: FloatArray
-    found: FoundErrors | None
+    found: LocalErrors | None
 
     @property
     def worst(self) -> float:
@@ -165,20 +165,22 @@ class _Part:
         return float(self.bounds.max())
 
 
-def _refined(network: LocalNetwork, box: Box) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Fill the box with smaller ones: their corners, and the bounds `(n_boxes, dim_out)`."""
+def _refine(network: LocalNetwork, box: Box) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Divide the box into smaller ones; return their corners and bounds `(n_boxes, dim_out)`."""
     numbers = count()
-    first = _part(network, box.low[None], box.high[None])
+    first = _make_part(network, box.low[None], box.high[None])
     heap = [(-first.worst, next(numbers), first)]
     left, reachable, done = _WORK if box.dim <= _MOST_SPLIT_DIM else 0, 0.0, []
     while left > 0 and heap and heap[0][2].worst > _GOOD * reachable:
         part = heapq.heappop(heap)[2]
-        # The bound at a point is what no splitting gets below.
+        # Splitting cannot lower the result below the bound at a point.
         top = part.bounds.max(axis=1).argsort()[::-1][:16]
         middle = part.lows[top] / 2 + part.highs[top] / 2
-        reachable = max(reachable, float(local_errors(part.network, middle, middle).bounds.max()))
-        smaller = _reduced(part)
-        pieces, work = _cut(part if smaller is None else smaller, smaller is not None)
+        reachable = max(
+            reachable, float(bound_local_errors(part.network, middle, middle).bounds.max())
+        )
+        smaller = _drop_idle_units(part)
+        pieces, work = _halve_worst_boxes(part if smaller is None else smaller, smaller is not None)
         left -= work + len(middle) * part.network.cost + _CALL
         if not pieces:
             done.append(part)
@@ -190,13 +192,13 @@ def _refined(network: LocalNetwork, box: Box) -> tuple[FloatArray, FloatArray, F
     return lows, highs, bounds
 
 
-def _part(network: LocalNetwork, lows: FloatArray, highs: FloatArray) -> _Part:
-    found = local_errors(network, lows, highs)
-    return _Part(network, lows, highs, found.bounds, found.steep, found)
+def _make_part(network: LocalNetwork, lows: FloatArray, highs: FloatArray) -> _BoxSet:
+    found = bound_local_errors(network, lows, highs)
+    return _BoxSet(network, lows, highs, found.bounds, found.steep, found)
 
 
-def _reduced(part: _Part) -> _Part | None:
-    """Leave units that are 0 on the one box away, if units have their own origins."""
+def _drop_idle_units(part: _BoxSet) -> _BoxSet | None:
+    """Drop units that are 0 on a single box, if units have their own origins; None if no change."""
     network, found = part.network, part.found
     if found is None or len(part.lows) > 1 or network.cost <= _SMALL:
         return None
@@ -204,14 +206,14 @@ def _reduced(part: _Part) -> _Part | None:
         return None
     idle = is_zero(network.layers[-1], found.near)[0] & np.isfinite(found.errors[0])
     idle[0] &= not idle.all()
-    return replace(part, network=network.without(idle, found.errors[0]))
+    return replace(part, network=network.drop_units(idle, found.errors[0]))
 
 
-def _cut(part: _Part, apart: bool) -> tuple[list[_Part], int]:
-    """Halve the worst boxes of a part; the halves of one as two parts if `apart`.
+def _halve_worst_boxes(part: _BoxSet, apart: bool) -> tuple[list[_BoxSet], int]:
+    """Halve the worst boxes of a part; with `apart`, the halves of its one box become two parts.
 
     Returns:
-        The parts, none if floats are too coarse; and about how many products it took.
+        The parts, or none if floats are too coarse; and the approximate number of products.
     """
     cost = part.network.cost
     worst = part.bounds.max(axis=1)
@@ -228,12 +230,16 @@ def _cut(part: _Part, apart: bool) -> tuple[list[_Part], int]:
     work = 2 * len(chosen) * cost + _CALL
     if apart:
         halves = ((lows, left), (right, highs))
-        return [_bounded(_part(part.network, *half), part.bounds) for half in halves], work + _CALL
+        return [
+            _tighten(_make_part(part.network, *half), part.bounds) for half in halves
+        ], work + _CALL
     new_lows, new_highs = np.vstack([lows[chosen], right]), np.vstack([left, highs[chosen]])
-    new = _bounded(_part(part.network, new_lows, new_highs), np.tile(part.bounds[chosen], (2, 1)))
+    new = _tighten(
+        _make_part(part.network, new_lows, new_highs), np.tile(part.bounds[chosen], (2, 1))
+    )
     keep = np.ones(len(lows), dtype=bool)
     keep[chosen] = False
-    together = _Part(
+    together = _BoxSet(
         part.network,
         np.vstack([lows[keep], new.lows]),
         np.vstack([highs[keep], new.highs]),
@@ -244,12 +250,12 @@ def _cut(part: _Part, apart: bool) -> tuple[list[_Part], int]:
     return [together], work
 
 
-def _bounded(part: _Part, above: FloatArray) -> _Part:
-    """A box is no worse than one around it, also where its own bound is rounded up."""
+def _tighten(part: _BoxSet, above: FloatArray) -> _BoxSet:
+    """Lower the bounds of boxes to the bounds of the larger boxes that contain them."""
     return replace(part, bounds=np.fmin(part.bounds, above))
 
 
-def _conditioning(layers: list[PieceLayer], last: AffineMap, points: FloatArray) -> float:
+def _estimate_conditioning(layers: list[PieceLayer], last: AffineMap, points: FloatArray) -> float:
     """Return the largest effect of rounding the inputs at some points inside their cells."""
     worst = 0.0
     matrices = [(compact(layer.slopes), compact(np.abs(layer.slopes))) for layer in layers]
@@ -265,7 +271,7 @@ def _conditioning(layers: list[PieceLayer], last: AffineMap, points: FloatArray)
 def _slopes_at(
     layers: list[PieceLayer], matrices: list[tuple[Any, Any]], x: FloatArray
 ) -> FloatArray | None:
-    """Return the slopes of the last hidden layer at a point, None where pieces (nearly) tie."""
+    """Return the slopes of the last hidden layer at a point; None if pieces (nearly) tie there."""
     state, slopes = x, np.eye(len(x))
     for layer, (matrix, moduli) in zip(layers, matrices, strict=True):
         values = matrix @ state + layer.offsets

@@ -1,28 +1,31 @@
-r"""What float32 costs on small boxes: a transformer layer by layer, with interval bounds.
+r"""Float32 errors of a transformer on small boxes, bounded layer by layer with intervals.
 
-**The model.** Arithmetic is IEEE 754 binary32, $u = 2^{-24}$; weights are rounded once when they
-are stored; sums are taken in any order; inputs are float32 numbers. A softmax subtracts the largest
-logit from all, its exponential is within $8u$ of the true one, relatively, and $\exp(0) = 1$.
+**The model.** Arithmetic is IEEE 754 binary32 with $u = 2^{-24}$. Weights are rounded once, when
+they are stored. Sums are computed in any order. Inputs are float32 numbers. A softmax subtracts the
+largest logit from all logits, its exponential has a relative error of at most $8u$, and
+$\exp(0) = 1$.
 
-**Pieces.** Of $\hat z = \langle a, s\rangle + b$ with $n$ nonzero $a_j$ a product has three
-roundings (of $a_j$, of $s_j = x_j - o_j$, its own) and $n$ more on its way to the root, the offset
-has $1 + n$; so $|\hat z - z| \le |a|\delta + u\big((n+3)|a||s| + (n+1)|b|\big)$, with $\delta$ the
-error of the state. Less is counted where it is known: what storing $a$ and $b$ changes; products
-with powers of two, and differences of numbers within a factor of 2 [Ste74], are exact; the last sum
-rounds its result only. Pieces are added to work slots that hold 0, which rounds nothing.
+**Pieces.** Let $\hat z = \langle a, s\rangle + b$ be computed with $n$ nonzero $a_j$. A product has
+three roundings (of $a_j$, of $s_j = x_j - o_j$, and its own) and $n$ more on its path to the root
+of the sum; the offset has $1 + n$. Hence
+$|\hat z - z| \le |a|\delta + u\big((n+3)|a||s| + (n+1)|b|\big)$, where $\delta$ is the error of the
+state. The bound is smaller where more is known: the changes of $a$ and $b$ due to storage are
+computed; products with powers of two, and differences of numbers within a factor of 2 of each other
+[Ste74], are exact; and the rounding error of the last sum is relative to its result. Pieces are
+added to work slots that contain 0, without rounding.
 
-**Heads.** Let $k$ pieces be within $32\tau + 8uM$ of the largest, $M \ge |\max z|$. All other
-weights are below $e^{-32}$, so they move sums by $T e^{-32} M$ at most, far less than $u$. If $k =
-1$, the weight of the winner is 1, and its value comes through unrounded. Otherwise logits, rounded
-three times, are those of keys off by $\eta \le 4u M$, which lowers the mean by $2\eta$ at most
-(`certified_errors`), the sum of the $k$ weights is off by $(k + 1)u$, and the mean of $k$ values by
-$(k + 1)u$ more; single weights are off by $(k + 10)u$, relatively, which matters for what values
-differ from the largest by, on average the soft mean's gap. Where $|\max z| \ge 2^{32}\tau$,
-distinct float32 keys have logits that are equal or differ by more than 110; then all weights are
-equal, and $(k/2 + 4)u$ covers both.
+**Heads.** Let $k$ pieces be within $32\tau + 8uM$ of the largest, where $M \ge |\max z|$. All other
+weights are below $e^{-32}$, so they change sums by at most $T e^{-32} M$, which is far less than
+$u$. If $k = 1$, the weight of the winner is 1, and its value is not rounded. Otherwise, logits are
+rounded three times, which corresponds to keys with errors $\eta \le 4u M$ and lowers the mean by at
+most $2\eta$ (`certified_errors`). The sum of the $k$ weights has an error of $(k + 1)u$, and the
+mean of $k$ values of another $(k + 1)u$. Single weights have a relative error of $(k + 10)u$, which
+applies only to the differences of the values from the largest, on average the gap of the soft mean.
+If $|\max z| \ge 2^{32}\tau$, the logits of distinct float32 keys are equal or differ by more than
+110. Then all weights are equal, and $(k/2 + 4)u$ covers both errors.
 
-**Readouts.** Adding $t$ to a number rounds by $|t|$ at most, so terms below $u/n$ of the whole
-count once, and only the others with every sum.
+**Readouts.** Adding $t$ to a number has a rounding error of at most $|t|$. Hence terms below $u/n$
+of the whole sum count once, and only the other terms count with every addition.
 """
 
 from typing import NamedTuple
@@ -40,12 +43,19 @@ from hardmax.typing import BoolArray, FloatArray
 
 LARGEST_32 = 2.0**127
 _NARROW = 2.0**-48
-"""What the float64 arithmetic of the bounds themselves may be off by, relatively."""
+"""A bound on the relative rounding error of the bounds themselves, which use float64."""
 _HALVINGS = 8
 
 
-class FoundErrors(NamedTuple):
-    """What is known of boxes: bounds, how steep pieces are, and about the last hidden layer."""
+class LocalErrors(NamedTuple):
+    """Bounds on boxes.
+
+    Attributes:
+        bounds: The errors of the outputs, shape `(n_boxes, dim_out)`.
+        steep: The largest slope of a relevant piece in each input, shape `(n_boxes, dim)`.
+        near: Which pieces of the last hidden layer can affect their unit.
+        errors: The errors of the units of the last hidden layer.
+    """
 
     bounds: FloatArray
     steep: FloatArray
@@ -53,7 +63,7 @@ class FoundErrors(NamedTuple):
     errors: FloatArray
 
 
-def local_errors(network: LocalNetwork, low: FloatArray, high: FloatArray) -> FoundErrors:
+def bound_local_errors(network: LocalNetwork, low: FloatArray, high: FloatArray) -> LocalErrors:
     """Bound the errors on boxes `(n_boxes, n)`."""
     error, near = np.zeros_like(low), np.zeros((len(low), 0), dtype=bool)
     steep = np.ones_like(low)
@@ -65,9 +75,9 @@ def local_errors(network: LocalNetwork, low: FloatArray, high: FloatArray) -> Fo
             span = of.moduli(size)
             slack = (span + np.abs(layer.offsets)) * _NARROW
             z_low, z_high = of.images(low, high, slack)
-            off = of.moduli(error) + _rounded_pieces(layer, low, high, span, z_low, z_high) * RAISE
+            off = of.moduli(error) + _piece_errors(layer, low, high, span, z_low, z_high) * RAISE
             off += UNDERFLOW_ALLOWANCE_32
-            near, unit = _head(layer, plan, z_low, z_high, off, network.n_tokens)
+            near, unit = _head_errors(layer, plan, z_low, z_high, off, network.n_tokens)
             if not index:
                 moduli = np.abs(layer.slopes).T
                 steep = np.stack([np.where(near, m, 0.0).max(axis=1) for m in moduli], axis=1)
@@ -77,12 +87,12 @@ def local_errors(network: LocalNetwork, low: FloatArray, high: FloatArray) -> Fo
             held = np.maximum(np.maximum.reduceat(largest, starts, axis=1), np.abs(plan.floors))
             fits &= held.max(axis=1) * max(plan.rate, 1.0) + plan.gate < LARGEST_32
             error = unit
-        bounds = _readout(network.last, network.readout, low, high, error) + network.extra
+        bounds = _readout_errors(network.last, network.readout, low, high, error) + network.extra
     bounds = np.where(fits[:, None] & np.isfinite(bounds), bounds, np.inf)
-    return FoundErrors(bounds, steep, near, error)
+    return LocalErrors(bounds, steep, near, error)
 
 
-def _rounded_pieces(
+def _piece_errors(
     layer: PieceLayer,
     low: FloatArray,
     high: FloatArray,
@@ -90,9 +100,9 @@ def _rounded_pieces(
     z_low: FloatArray,
     z_high: FloatArray,
 ) -> FloatArray:
-    """Bound what pieces lose with an exact state: `(n_boxes, n_pieces)`."""
+    """Bound the rounding errors of pieces of an exact state: `(n_boxes, n_pieces)`."""
     u, slopes, offsets = UNIT_ROUNDOFF_32, layer.slopes, layer.written_offsets
-    # A power of two is stored and multiplied by exactly.
+    # Powers of two are stored, and products with them computed, exactly.
     is_exact = (np.abs(np.frexp(slopes)[0]) == 0.5) | (slopes == 0.0)
     stored = np.abs(offsets.astype(np.float32) - offsets)
     if layer.origins is None:
@@ -107,7 +117,7 @@ def _rounded_pieces(
             span = span + moduli * away
             factors = kept[:, j] + u * np.where(is_exact[:, j], 0.0, moduli)
             stored = (
-                stored + factors * away + u * moduli * np.where(_apart(near, far, own), away, 0)
+                stored + factors * away + u * moduli * np.where(_may_round(near, far, own), away, 0)
             )
     n_sums = np.count_nonzero(slopes, axis=1) + (offsets != 0.0) - 1
     many = u * (span + np.abs(offsets))
@@ -116,8 +126,8 @@ def _rounded_pieces(
     return np.asarray(before + np.where(n_sums > 0, last_sum, 0.0))
 
 
-def _apart(low: FloatArray, high: FloatArray, point: FloatArray) -> BoolArray:
-    """Whether the difference of a number between `low` and `high` and a point may be rounded."""
+def _may_round(low: FloatArray, high: FloatArray, point: FloatArray) -> BoolArray:
+    """Return whether numbers between `low` and `high` minus a point may be rounded."""
     size = np.abs(point)
     least = np.where(np.sign(low) * np.sign(high) > 0, np.minimum(np.abs(low), np.abs(high)), 0.0)
     same = np.sign(low) == np.sign(point)
@@ -125,7 +135,7 @@ def _apart(low: FloatArray, high: FloatArray, point: FloatArray) -> BoolArray:
     return np.asarray(~((same & within) | (size == 0.0)))
 
 
-def _head(
+def _head_errors(
     layer: PieceLayer,
     plan: LayerPlan,
     low: FloatArray,
@@ -133,7 +143,7 @@ def _head(
     off: FloatArray,
     n_tokens: int,
 ) -> tuple[BoolArray, FloatArray]:
-    """Which pieces can matter, `(n_boxes, n_pieces)`, and the errors of units."""
+    """Return which pieces can affect their unit, `(n_boxes, n_pieces)`, and the errors of units."""
     u, tau, starts, owner = UNIT_ROUNDOFF_32, RAISE / plan.rate, layer.starts, layer.owner
     lowest = np.maximum.reduceat(low - off, starts, axis=1)
     highest = np.maximum.reduceat(high + off, starts, axis=1)
@@ -142,16 +152,16 @@ def _head(
     near = behind <= (32.0 * tau + 8.0 * u * size)[:, owner]
     count = np.add.reduceat(near, starts, axis=1)
     worst = np.maximum.reduceat(np.where(near, off, 0.0), starts, axis=1)
-    # Units of one piece on every token are the mean of as many equal numbers.
+    # A unit with one piece on every token is a mean of `n_tokens` equal numbers.
     count = np.where(layer.is_everywhere, n_tokens, count)
     margins = np.maximum(behind * (1.0 - 8.0 * u) - (8.0 * u * size)[:, owner], 0.0) / tau
-    # As many rivals as there are cost this much, however close they are.
+    # A bound for any margins of the rivals.
     gap = np.broadcast_to(tau * np.log1p(layer.ranks / np.e), size.shape)
     if not (gap <= 2.0**-40 * size).all():
         flat_starts = (starts + len(owner) * np.arange(len(low))[:, None]).ravel()
         close = np.minimum(margins, 700.0).ravel()
         gap = tau * gap_bounds(close, flat_starts, _HALVINGS).reshape(size.shape)
-    # At 64 temperatures and more below, idle tokens add less than this.
+    # Idle tokens are at least 64 temperatures below the maximum, and add less than this.
     gap = gap * RAISE + tau * n_tokens * 2.0**-80
     reach = size + gap
     soft = (2 * count + 6) * u * reach + (2 * count + 20) * u * gap
@@ -162,7 +172,7 @@ def _head(
     return near, (worst + gap + mixed + tails) * RAISE + UNDERFLOW_ALLOWANCE_32
 
 
-def _readout(
+def _readout_errors(
     last: AffineMap, of: IntervalMap, low: FloatArray, high: FloatArray, error: FloatArray
 ) -> FloatArray:
     """Bound the errors of the outputs: `(n_boxes, dim_out)`."""
@@ -173,7 +183,7 @@ def _readout(
     y_low, y_high = of.images(low, high, slack)
     carried = of.moduli(error)
     value = np.maximum(np.abs(y_low), np.abs(y_high)) + carried
-    # A power of two is stored and multiplied by exactly; one addition rounds its result only.
+    # Powers of two are exact, as above. The error of one addition is relative to its result.
     is_exact = np.abs(np.frexp(weight)[0]) == 0.5
     products = 2.0 * u * (size @ np.where(is_exact, 0.0, np.abs(weight)).T)
     bias = np.where(last.bias.astype(np.float32) == last.bias, 0.0, u * np.abs(last.bias))
@@ -182,7 +192,7 @@ def _readout(
     sums = np.where(n_terms <= 2, u * value, n_terms * u * whole)
     for c in np.flatnonzero(n_terms > 2).tolist():
         terms = size * np.abs(weight[c])
-        # Adding t rounds by |t| at most, so what is small matters once and not with every sum.
+        # Adding t has an error of at most |t|, so small terms count once, not with every sum.
         small = terms <= (u / n_terms[c]) * whole[:, c, None]
         counted = len(weight[c]) - np.count_nonzero(small, axis=1) + (last.bias[c] != 0.0)
         rest = 4.0 * np.where(small, terms, 0.0).sum(axis=1)

@@ -9,11 +9,11 @@ from scipy.sparse import csr_array
 from hardmax.typing import FloatArray
 
 _SPARSE = 0.125
-"""Below this share of nonzero slopes sparse products are faster."""
+"""Sparse products are faster if the share of nonzero slopes is below this."""
 
 
 def compact(matrix: FloatArray) -> Any:
-    """Return a matrix as it is, or as a sparse one if most entries are 0."""
+    """Convert a matrix to a sparse one if most of its entries are 0."""
     is_sparse = np.count_nonzero(matrix) < _SPARSE * matrix.size
     return csr_array(matrix) if is_sparse else matrix
 
@@ -23,10 +23,10 @@ class IntervalMap:
     r"""The map $z \mapsto A z + b$, ready to be applied to boxes.
 
     Attributes:
-        positive: The positive parts of the $a$, shape `(n_rows, n_in)`.
-        negative: Those of $-a$.
-        offsets: The $b$, shape `(n_rows,)`.
-        cost: About how many products one box takes.
+        positive: The positive part of $A$, shape `(n_rows, n_in)`.
+        negative: The positive part of $-A$.
+        offsets: The vector $b$, shape `(n_rows,)`.
+        cost: The approximate number of products for one box.
     """
 
     positive: Any
@@ -52,13 +52,13 @@ class IntervalMap:
         return cls(positive, negative, offsets, cost)
 
     def moduli(self, sizes: FloatArray) -> FloatArray:
-        """Return the sums of $|a_j|$ times sizes, for each row of `sizes`: `(n_boxes, n_rows)`."""
+        """Return the sums of $|a_j|$ times sizes for each row of `sizes`: `(n_boxes, n_rows)`."""
         return np.asarray((self.positive @ sizes.T + self.negative @ sizes.T).T)
 
     def images(
         self, low: FloatArray, high: FloatArray, slack: FloatArray | float
     ) -> tuple[FloatArray, FloatArray]:
-        """Bound the map on boxes `(n_boxes, n_in)` from below and above, `slack` further out."""
+        """Bound the map on boxes `(n_boxes, n_in)` from below and above, widened by `slack`."""
         below = (self.positive @ low.T - self.negative @ high.T).T
         above = (self.positive @ high.T - self.negative @ low.T).T
         return np.asarray(below + self.offsets - slack), np.asarray(above + self.offsets + slack)

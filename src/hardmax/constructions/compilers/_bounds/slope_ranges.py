@@ -1,18 +1,19 @@
-r"""What a layer of maxima can do to a difference of two inputs.
+r"""The effect of a layer of maxima on the difference of two inputs.
 
 For two points of a convex set, $\max_c p_c(z) - \max_c p_c(z') = \langle\sum_c \lambda_c a_c, z -
-z'\rangle$ with weights $\lambda$ of a mean over those pieces that win somewhere between the two:
-the average of the slopes on the way. So a unit acts on differences as a row of the convex hull of
-its slopes, written here as a mean row and rows of deviations:
+z'\rangle$, where the weights $\lambda$ are nonnegative, add up to 1, and vanish for pieces that win
+nowhere on the segment between the points (the sum is the average slope on the segment). So a unit
+acts on differences like a row in the convex hull of its slopes. Here, this row is written as a mean
+row plus deviations:
 
 $$\sum_c \lambda_c a_c = \bar a + \sum_c \lambda_c (a_c - \bar a), \qquad
   \Big\langle\sum_c \lambda_c (a_c - \bar a), e\Big\rangle^2
   \le \frac{k - 1}{k} \sum_c \langle a_c - \bar a, e\rangle^2$$
 
 for $k$ pieces with mean $\bar a$, because $\lambda$ lies within $\sqrt{1 - 1/k}$ of $(1/k, \dots,
-1/k)$. Two pieces have one row of deviations, half their difference, and equality at both ends. A
-unit of which one piece wins throughout has none: it is linear, and products with its slopes keep
-their signs.
+1/k)$. Two pieces have a single deviation, half their difference, and equality holds at both ends. A
+unit in which one piece always wins has no deviations: it is linear, and products with its slopes
+keep their signs.
 """
 
 from dataclasses import dataclass
@@ -27,15 +28,18 @@ from hardmax.typing import BoolArray, FloatArray, IntArray
 class SlopeRanges:
     r"""The rows with which the units of a layer act on differences.
 
-    Entries of `means` and `deviations` are off by at most $8u$ times those of `sizes`.
+    The errors of the entries of `means` and `deviations` are at most $8u$ times the entries of
+    `sizes`.
 
     Attributes:
-        means: The $\bar a$, shape `(n_units, n_in)`.
-        deviations: The $\sqrt{(k-1)/k}\,(a_c - \bar a)$, or half a difference, `(n_rows, n_in)`.
+        means: The means $\bar a$, shape `(n_units, n_in)`.
+        deviations: The rows $\sqrt{(k-1)/k}\,(a_c - \bar a)$, or half the difference of two slopes,
+            shape `(n_rows, n_in)`.
         owner: The unit of each deviation, shape `(n_rows,)`.
-        first, second: Of each unit with two pieces that can win these pieces; the first rows of
-            deviations are theirs, $(a_{first} - a_{second}) / 2$. Shape `(n_pairs,)`.
-        low, high: The least and largest entry of the rows of each unit, shape `(n_units, n_in)`.
+        first, second: For each unit in which exactly two pieces can win, these pieces, shape
+            `(n_pairs,)`. The first deviations are $(a_{first} - a_{second}) / 2$ for these units.
+        low, high: The smallest and largest entries of the slopes of each unit, shape
+            `(n_units, n_in)`.
         sizes: The sum of absolute values over the pieces that can win, shape `(n_units, n_in)`.
     """
 
@@ -54,8 +58,8 @@ def slope_ranges(layer: PieceLayer, can_win: BoolArray) -> SlopeRanges:
 
     Args:
         layer: The layer.
-        can_win: Which pieces may be the largest of their unit, shape `(n_pieces,)`; at least one
-            of each unit.
+        can_win: Which pieces may be the largest of their unit, at least one in each unit; shape
+            `(n_pieces,)`.
 
     Examples:
         >>> relu = PieceLayer(np.array([[2.0], [0.0]]), np.zeros(2), np.array([0]))

@@ -106,7 +106,7 @@ class BisectionMesh:
                 return edge
             edge = longer
 
-    def n_around(self, edge: Edge) -> int:
+    def count_around(self, edge: Edge) -> int:
         """Return the number of simplices around an edge."""
         return len(self._around[edge])
 
@@ -181,7 +181,7 @@ def adaptive_mesh(box: Box, n_pieces: int, indicator: Indicator) -> tuple[FloatA
         if not mesh.can_halve(edge):
             heappop(queue)
             continue
-        if error == 0.0 or len(mesh.simplices) + mesh.n_around(edge) > n_pieces:
+        if error == 0.0 or len(mesh.simplices) + mesh.count_around(edge) > n_pieces:
             break
         enqueue(mesh.bisect(edge))
     return mesh.arrays()
@@ -288,9 +288,9 @@ def checked_function(f: Any, dim: int) -> Sampled:
     """
     if not callable(f):
         raise DtypeError(f"`f` must be a function of an array of points; got {type(f).__name__}.")
-    evaluate = _evaluation(f, dim)
+    evaluate = _make_evaluator(f, dim)
 
-    def sampled(points: FloatArray) -> FloatArray:
+    def sample(points: FloatArray) -> FloatArray:
         values = np.asarray(evaluate(points.copy()))
         if values.dtype.kind not in "biuf":
             raise DtypeError(f"`f` must return real numbers; got dtype {values.dtype}.")
@@ -308,10 +308,10 @@ def checked_function(f: Any, dim: int) -> Sampled:
             )
         return columns
 
-    return sampled
+    return sample
 
 
-def _evaluation(f: Any, dim: int) -> Callable[[FloatArray], Any]:
+def _make_evaluator(f: Any, dim: int) -> Callable[[FloatArray], Any]:
     """Return a function that passes arrays to `f` or, after arrays have failed, single numbers."""
     takes_numbers = False
 
@@ -341,20 +341,20 @@ def _evaluation(f: Any, dim: int) -> Callable[[FloatArray], Any]:
     return evaluate
 
 
-def sampled_worst(f: Sampled, corners: FloatArray, probes: Probes) -> FloatArray:
+def find_worst_samples(f: Sampled, corners: FloatArray, probes: Probes) -> FloatArray:
     """Return the sample in each simplex with the largest interpolation error: `(n, dim)`."""
-    weights = lattice(corners.shape[2], _COARSE[corners.shape[2]])
+    weights = barycentric_lattice(corners.shape[2], _COARSE[corners.shape[2]])
     errors = _errors(f, corners, weights)
     seen, where = probes.errors(corners, _at_corners(f, corners))
     best = np.where((seen > errors.max(axis=1))[:, None], where, weights[errors.argmax(axis=1)])
     return np.asarray(np.einsum("ni,nid->nd", best, corners))
 
 
-def lattice(dim: int, order: int) -> FloatArray:
+def barycentric_lattice(dim: int, order: int) -> FloatArray:
     """Return all barycentric coordinates with denominator `order`: shape `(n, dim + 1)`.
 
     Examples:
-        >>> lattice(1, 2).tolist()
+        >>> barycentric_lattice(1, 2).tolist()
         [[0.0, 1.0], [0.5, 0.5], [1.0, 0.0]]
     """
     bars = np.array(list(combinations(range(order + dim), dim)))
@@ -363,9 +363,9 @@ def lattice(dim: int, order: int) -> FloatArray:
 
 
 @_IGNORE_FLOAT_ERRORS
-def indicated_errors(f: Sampled, corners: FloatArray, probes: Probes | None = None) -> FloatArray:
+def estimate_errors(f: Sampled, corners: FloatArray, probes: Probes | None = None) -> FloatArray:
     """Return coarsely sampled interpolation errors `(n,)` on simplices `(n, dim + 1, dim)`."""
-    weights = lattice(corners.shape[2], _COARSE[corners.shape[2]])
+    weights = barycentric_lattice(corners.shape[2], _COARSE[corners.shape[2]])
     errors = np.asarray(_errors(f, corners, weights).max(axis=1))
     if probes is None:
         return errors
@@ -387,7 +387,7 @@ def measure_error(
         The largest error found (a lower bound on the supremum) and its point.
     """
     dim = corners.shape[2]
-    weights = lattice(dim, _LATTICE[dim])
+    weights = barycentric_lattice(dim, _LATTICE[dim])
     errors = _errors(f, corners, weights)
     starts, reached = weights[errors.argmax(axis=1)], errors.max(axis=1)
     if probes is not None:
@@ -705,7 +705,7 @@ def approximate(
     ]
     sampled = checked_function(f, dim)
     probes = Probes.of(sampled, box)
-    vertices, simplices = adaptive_mesh(box, limit, lambda c: indicated_errors(sampled, c, probes))
+    vertices, simplices = adaptive_mesh(box, limit, lambda c: estimate_errors(sampled, c, probes))
     _refuse_jumps(sampled, vertices[simplices], probes)
     values = sampled(vertices)
     interpolant = Knots(vertices[:, 0], values) if dim == 1 else Mesh(vertices, simplices, values)
@@ -729,7 +729,7 @@ def approximate(
 
 def _refuse_jumps(f: Sampled, corners: FloatArray, probes: Probes) -> None:
     """Raise an error if a function jumps between sampled points."""
-    segments = mesh_segments(corners, sampled_worst(f, corners, probes))
+    segments = mesh_segments(corners, find_worst_samples(f, corners, probes))
     if corners.shape[2] == 1:
         box = probes.box
         places = box.low + probes.places * (box.high - box.low)

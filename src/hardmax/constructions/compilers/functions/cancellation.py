@@ -22,7 +22,7 @@ _TIE = 2.0**-40
 _AT_ONCE = 2**22
 
 
-def cancels(form: MaxoutForm, f: Mesh | Knots) -> bool:
+def has_cancellation(form: MaxoutForm, f: Mesh | Knots) -> bool:
     r"""Return whether the float32 error of a form would exceed $10^{-4}$ of the function.
 
     Each output is compared with its own size.
@@ -36,8 +36,9 @@ def cancels(form: MaxoutForm, f: Mesh | Knots) -> bool:
         >>> from hardmax.constructions import maxout_from_knots
         >>> flat = Knots([0.0, 1.0, 2.0, 3.0], [0.0, 1.0, -1.0, 0.0])
         >>> steep = Knots([0.0, 1e-4, 2e-4, 3.0], [0.0, 1.0, -1.0, 0.0])
-        >>> [cancels(maxout_from_knots(knots, Box([0], [3])), knots) for knots in (flat, steep)]
-        [False, True]
+        >>> forms = [maxout_from_knots(knots, Box([0], [3])) for knots in (flat, steep)]
+        >>> has_cancellation(forms[0], flat), has_cancellation(forms[1], steep)
+        (False, True)
     """
     network, box = form.network, form.box
     if len(network.weights) != 2:
@@ -49,13 +50,13 @@ def cancels(form: MaxoutForm, f: Mesh | Knots) -> bool:
     points = np.clip(points, box.low, box.high)
     (layer,), last = piece_layers(network, form.origins)
     with np.errstate(over="ignore", invalid="ignore"):
-        units, sizes = _units_and_sizes(layer, points)
+        units, sizes = _evaluate_units(layer, points)
         own = np.abs(units @ last.weight + last.bias).max(axis=0)
         lost = 8.0 * (box.dim + 1) * 2.0**-24 * (sizes @ np.abs(last.weight)).max(axis=0)
         return bool((lost > _PROMISE * own).any())
 
 
-def _units_and_sizes(layer: PieceLayer, points: FloatArray) -> tuple[FloatArray, FloatArray]:
+def _evaluate_units(layer: PieceLayer, points: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return the units at points, and the size of their terms: both `(n_points, n_units)`."""
     ends = np.abs(layer.slopes) @ np.abs(points).max(axis=0) + np.abs(layer.offsets)
     units, sizes = [], []

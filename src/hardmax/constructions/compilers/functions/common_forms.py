@@ -41,9 +41,9 @@ def common_form(points: FloatArray, values: FloatArray) -> WideArray | None:
         steps = (points - middle) / np.where(half > 0.0, half, 1.0)
         columns = np.column_stack([steps, np.ones(len(points))])
         fitted = np.linalg.lstsq(columns, values / size, rcond=None)[0]
-        slopes = _short(fitted[:-1] * size / np.where(half > 0.0, half, 1.0))
+        slopes = _round_to_few_bits(fitted[:-1] * size / np.where(half > 0.0, half, 1.0))
         rest = values - (points - middle) @ slopes
-        height = _short(np.array([rest.max() / 2 + rest.min() / 2]))
+        height = _round_to_few_bits(np.array([rest.max() / 2 + rest.min() / 2]))
         if not np.isfinite([*slopes, *height]).all():
             return None
         if not np.abs(rest - height).max() <= _GAIN * size:
@@ -53,6 +53,6 @@ def common_form(points: FloatArray, values: FloatArray) -> WideArray | None:
     return np.array([*exact, offset], dtype=object)
 
 
-def _short(numbers: FloatArray) -> FloatArray:
+def _round_to_few_bits(numbers: FloatArray) -> FloatArray:
     mantissas, exponents = np.frexp(numbers)
     return np.asarray(np.ldexp(np.round(np.ldexp(mantissas, _BITS)), exponents - _BITS))

@@ -48,7 +48,7 @@ Fills = dict[Vector, fmpq]
 """The used hyperplanes of one output, each with its $\\alpha_H$."""
 
 
-def fills(pieces: ExactPieces, kinks: WideArray) -> Fills:
+def collect_fills(pieces: ExactPieces, kinks: WideArray) -> Fills:
     r"""Collect the hyperplanes with a concave kink.
 
     Args:
@@ -58,17 +58,17 @@ def fills(pieces: ExactPieces, kinks: WideArray) -> Fills:
     found: Fills = {}
     for kink, (_, _, row) in zip(kinks.tolist(), pieces.facets, strict=True):
         if kink < 0:
-            # Seen from the other side the hyperplane has the opposite row and the same kink.
+            # From the other side, the hyperplane has the negated row and the same kink.
             name = max(row, tuple(-x for x in row))
             found[name] = max(found.get(name, fmpq(0)), -kink)
     return found
 
 
-def most_pieces(pieces: ExactPieces, used: Fills) -> int:
+def bound_pieces(pieces: ExactPieces, used: Fills) -> int:
     """Bound the number of pieces of $P$ without forming them."""
     return sum(
         sum(comb(len(crossing), j) for j in range(pieces.dim + 1))
-        for crossing in _crossings(pieces, used)
+        for crossing in _list_crossings(pieces, used)
     )
 
 
@@ -78,7 +78,7 @@ def require_few_pieces(pieces: ExactPieces, used: list[Fills], max_pieces: int) 
     Raises:
         SizeLimitError: If all outputs together could have more than `max_pieces` pieces.
     """
-    count = sum(most_pieces(pieces, one) for one in used)
+    count = sum(bound_pieces(pieces, one) for one in used)
     if count > max_pieces:
         planes = sum(map(len, used))
         raise SizeLimitError(
@@ -98,12 +98,12 @@ def filled_units(pieces: ExactPieces, output: int, used: Fills) -> list[WideArra
     planes = {row: np.array([alpha * x for x in row], dtype=object) for row, alpha in used.items()}
     height: Vector = (*(0,) * dim, 1)
     forms: list[WideArray] = []
-    for cell, crossing in enumerate(_crossings(pieces, used)):
+    for cell, crossing in enumerate(_list_crossings(pieces, used)):
         form = pieces.forms[cell, output]
         corners = pieces.corners[cell]
         inside = set(crossing)
         for row in used:
-            # A hyperplane that does not cross the cell has one sign on all of it.
+            # A hyperplane that does not cross the cell has the same sign on the whole cell.
             if row not in inside and any(x > 0 for x in corners @ np.array(row, dtype=object)):
                 form = form + planes[row]
         parts = [(form, [*pieces.rows[cell], height])]
@@ -121,7 +121,7 @@ def filled_units(pieces: ExactPieces, output: int, used: Fills) -> list[WideArra
     return [convex, *(np.stack([zero, plane]) for plane in planes.values())]
 
 
-def _crossings(pieces: ExactPieces, used: Fills) -> list[list[Vector]]:
+def _list_crossings(pieces: ExactPieces, used: Fills) -> list[list[Vector]]:
     """List for each cell the used hyperplanes that cross its interior."""
     rows = list(used)
     planes = wide_rows(rows, pieces.dim + 1)
@@ -186,7 +186,7 @@ def maxout_from_pieces(
             words.append("concave")
         else:
             mixed.append(c)
-    found = _flattest(pieces, kinks, mixed, liftings) if mixed else None
+    found = _choose_flattest(pieces, kinks, mixed, liftings) if mixed else None
     if found is not None:
         name, lifting, steps = found
         shared = lifting.shape[1] == 1
@@ -200,7 +200,7 @@ def maxout_from_pieces(
         words.append(name)
         mixed = []
     if mixed:
-        used: list[Fills] = [fills(pieces, kinks[:, c]) for c in mixed]
+        used: list[Fills] = [collect_fills(pieces, kinks[:, c]) for c in mixed]
         require_few_pieces(pieces, used, max_pieces)
         for c, one in zip(mixed, used, strict=True):
             first, *others = filled_units(pieces, c, one)
@@ -216,7 +216,7 @@ def maxout_from_pieces(
     )
 
 
-def _flattest(
+def _choose_flattest(
     pieces: ExactPieces,
     kinks: WideArray,
     outputs: list[int],
@@ -229,15 +229,19 @@ def _flattest(
     """
     best: tuple[str, WideArray, list[float]] | None = None
     least = np.inf
-    own = np.array([_spread(pieces, pieces.forms[:, c]) for c in outputs])
+    own = np.array([_measure_spread(pieces, pieces.forms[:, c]) for c in outputs])
     for name, propose in liftings:
         lifting = propose(kinks[:, outputs])
-        steps = None if lifting is None else _multiples(pieces, kinks[:, outputs], lifting, outputs)
+        steps = (
+            None
+            if lifting is None
+            else _find_multiples(pieces, kinks[:, outputs], lifting, outputs)
+        )
         if lifting is None or steps is None:
             continue
-        lifting = _centred(pieces, lifting)
+        lifting = _subtract_affine(pieces, lifting)
         chosen = [0] * len(outputs) if lifting.shape[1] == 1 else outputs
-        heights = np.array([_spread(pieces, lifting[:, c]) for c in chosen])
+        heights = np.array([_measure_spread(pieces, lifting[:, c]) for c in chosen])
         with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
             steepness = float(np.max(np.array(steps) * heights / own))
         if best is None or steepness < least:
@@ -247,7 +251,7 @@ def _flattest(
     return best
 
 
-def _spread(pieces: ExactPieces, forms: WideArray) -> float:
+def _measure_spread(pieces: ExactPieces, forms: WideArray) -> float:
     """Return the largest minus the smallest value at the corners, rounded."""
     values = _corner_values(pieces, forms)
     return nearest_float(max(values) - min(values))
@@ -261,7 +265,7 @@ def _corner_values(pieces: ExactPieces, forms: WideArray) -> list[fmpq]:
     ]
 
 
-def _centred(pieces: ExactPieces, lifting: WideArray) -> WideArray:
+def _subtract_affine(pieces: ExactPieces, lifting: WideArray) -> WideArray:
     """Subtract an affine function from each output of a lifting; this does not change kinks."""
     points = np.concatenate([pieces.corner_points(i) for i in range(pieces.n_cells)])
     result = lifting.copy()
@@ -273,7 +277,7 @@ def _centred(pieces: ExactPieces, lifting: WideArray) -> WideArray:
     return result
 
 
-def _multiples(
+def _find_multiples(
     pieces: ExactPieces, kinks: WideArray, lifting: WideArray, outputs: list[int]
 ) -> list[float] | None:
     """Return the least multiple of the lifting for each output, rounded up; None if none works."""
@@ -286,12 +290,12 @@ def _multiples(
         if any(g < 0 and not m for m, g in zip(mine, given, strict=True)):
             return None
         least = max((-g / m for m, g in zip(mine, given, strict=True) if g < 0), default=fmpq(0))
-        # A lifting that was made for the function fits as it is.
-        result.append(1.0 if fmpq(1, 2) < least <= 1 else _short_above(least))
+        # A lifting made for this function needs no multiple.
+        result.append(1.0 if fmpq(1, 2) < least <= 1 else _round_up_to_few_bits(least))
     return result if np.isfinite(result).all() else None
 
 
-def _short_above(number: fmpq) -> float:
+def _round_up_to_few_bits(number: fmpq) -> float:
     """Round up to a float with few bits, so that products with it need few additional bits."""
     above = float(round_up([number])[0])
     mantissa, exponent = np.frexp(above)

@@ -19,26 +19,26 @@ maxima.
 
 **Hats as maxima of minima of the forms around a vertex.**
 
-The hat of a vertex $v$ of a mesh is 1 at $v$, 0 at all other vertices and affine on each simplex.
-On a simplex $t$ of the star it is the form $\ell_t$ that is 1 at $v$ and 0 on the facet opposite to
-it. As $1 - \ell_t$ is linear around $v$, the forms continue to the cone that the star spans,
-$\varphi = \ell_t$ on the cone of $t$, and on a mesh that fills a convex set the hat is
-$\max(0, \varphi)$. A function on a convex set that is affine on pieces is a maximum of minima of
-its forms [TM99], [Ovc02]:
+The hat of a vertex $v$ of a mesh is 1 at $v$, 0 at all other vertices, and affine on each simplex.
+On a simplex $t$ of the star of $v$, the hat is the form $\ell_t$ that is 1 at $v$ and 0 on the
+facet opposite to $v$. Because $1 - \ell_t$ is linear around $v$, the forms extend to a function
+$\varphi$ on the cone spanned by the star, with $\varphi = \ell_t$ on the cone of $t$. On a mesh
+that fills a convex set, the hat is $\max(0, \varphi)$. A piecewise affine function on a convex set
+is a maximum of minima of its forms [TM99], [Ovc02]:
 
 $$\varphi = \max_{S} \min_{i \in S} \ell_i .$$
 
-**Which sets.** A set is *valid* if $\min_{i \in S} \ell_i \le \varphi$ everywhere, and *covers* a
-cone if equality holds there. For any $y$ the set $\{i : \ell_i(y) \ge \varphi(y)\}$ is valid, as
-the segment from $y$ to any point stays inside; but the forms that are above $\ell_t$ on *all* of
-$t$ may be too few. So that set is tried first, its validity is decided, and where it fails the cone
-is cut along an edge, at the zero of a form that changes sign there. Cones on which no form changes
-sign have valid sets, so this ends.
+**The choice of sets.** A set is *valid* if $\min_{i \in S} \ell_i \le \varphi$ everywhere, and it
+*covers* a cone if equality holds there. For any $y$, the set $\{i : \ell_i(y) \ge \varphi(y)\}$ is
+valid, because the segment from $y$ to any point stays inside. However, the set of the forms that
+are at least $\ell_t$ on *all* of $t$ may be too small to be valid. This set is tried first. If it
+is not valid, the cone is cut along an edge, at the zero of a form that changes sign there. Cones on
+which no form changes sign have valid sets, so the search ends.
 
-**Deciding.** At $x = v + \sum_j \lambda_j (w_j - v)$ in the cone of $t'$ with the vertices $w_j$,
+**Validity.** At $x = v + \sum_j \lambda_j (w_j - v)$ in the cone of $t'$ with the vertices $w_j$,
 $\ell_i(x) - \ell_{t'}(x) = \sum_j \lambda_j \ell_i(w_j)$. So a set is valid there if one of its
-forms is at most 0 at all $w_j$, and otherwise if no $\lambda > 0$ makes all these sums positive,
-which `decide_open_cone` decides in integers.
+forms is at most 0 at all $w_j$. Otherwise, it is valid if no $\lambda > 0$ makes all these sums
+positive, which `decide_open_cone` decides in integers.
 """
 
 from collections.abc import Sequence
@@ -75,8 +75,8 @@ class Star(NamedTuple):
 
     Attributes:
         vertex: The vertex.
-        simplices: Their indices, $k$ of them.
-        rows: For each the integers proportional to $\ell_t$, shape `(k, dim + 1)`.
+        simplices: The indices of the $k$ simplices.
+        rows: For each simplex, integers proportional to $\ell_t$, shape `(k, dim + 1)`.
         values: Integers proportional to $\ell_i(w)$ for the other vertices $w$ of the star, with
             one positive factor for each row and column; shape `(k, n_link)`.
         cells: The columns of the vertices of each simplex, shape `(k, dim)`.
@@ -90,7 +90,7 @@ class Star(NamedTuple):
 
 
 def stars(mesh: MeshComplex) -> list[Star]:
-    """Return the star of every vertex that a simplex has, in rising order of the vertices."""
+    """Return the star of every used vertex, in the order of the vertices."""
     around: dict[int, list[int]] = {}
     for i, simplex in enumerate(mesh.simplices.tolist()):
         for v in simplex:
@@ -108,7 +108,7 @@ def stars(mesh: MeshComplex) -> list[Star]:
 
 
 def lattice_sets(star: Star) -> list[tuple[int, ...]]:
-    r"""Return few sets $S$ of simplices of a star with $\varphi = \max_S \min_{i \in S} \ell_i$.
+    r"""Choose few sets $S$ of simplices of a star with $\varphi = \max_S \min_{i \in S} \ell_i$.
 
     Examples:
         >>> from hardmax.constructions import Mesh
@@ -117,10 +117,10 @@ def lattice_sets(star: Star) -> list[tuple[int, ...]]:
         >>> [(star.vertex, lattice_sets(star)) for star in stars(tent._complex)]
         [(0, [(0,), (1,)]), (1, [(0,), (1,)]), (2, [(0,), (1,)]), (3, [(0, 1, 2)])]
     """
-    search = _Search(star)
+    search = _SetSearch(star)
     found: list[tuple[int, ...]] = []
     covered: list[tuple[int, WideArray]] = []
-    # The cones of simplices with few forms above them have the sets that cover most.
+    # Simplices with few forms above them come first; their sets cover the most cones.
     falling = np.argsort(-search.is_high.sum(axis=0), kind="stable").tolist()
     todo = [(t, star.values[:, star.cells[t]]) for t in falling]
     while todo:
@@ -129,31 +129,32 @@ def lattice_sets(star: Star) -> list[tuple[int, ...]]:
             covered.append((own, corners))
             continue
         members = np.flatnonzero(_nonnegative(corners)).tolist()
-        needed, broken = search.validity(members)
+        needed, broken = search.decide_validity(members)
         if broken is None:
-            found.append(search.fewest(members, needed))
+            found.append(search.choose_few(members, needed))
             covered.append((own, corners))
         else:
-            todo += [(own, part) for part in _cut(corners, search.helpers(*broken))]
-    return _few(found, covered)
+            todo += [(own, part) for part in _cut_cone(corners, search.low_forms(*broken))]
+    return _choose_cover(found, covered)
 
 
-class _Search:
-    """What is needed again and again for the sets of one star."""
+class _SetSearch:
+    """The search for the sets of one star, with the signs of its forms."""
 
     def __init__(self, star: Star) -> None:
         self.star = star
-        signs = _signs(star.values)
+        signs = _compute_signs(star.values)
         self.is_low: BoolArray = np.asarray((signs[:, star.cells] <= 0).all(axis=2))
-        """Of each form and simplex, whether the form is at most 0 at the vertices of it."""
+        """Whether each form is at most 0 at the vertices of each simplex."""
         self.is_high: BoolArray = np.asarray((signs[:, star.cells] >= 0).all(axis=2))
 
-    def validity(self, members: list[int]) -> tuple[list[int], tuple[int, WideArray] | None]:
+    def decide_validity(self, members: list[int]) -> tuple[list[int], tuple[int, WideArray] | None]:
         """Decide whether a set is valid.
 
         Returns:
-            Members that were needed together with others to prove it, and None; or no members and
-            a simplex with a place in its cone where the minimum is too large.
+            If the set is valid, the members used in proofs that need several forms, and None.
+            Otherwise, no members, and a simplex with a place in its cone where the minimum is too
+            large.
         """
         needed: list[int] = []
         star, dim = self.star, self.star.cells.shape[1]
@@ -167,8 +168,8 @@ class _Search:
             needed += [members[k] for k in decision.support.tolist() if k < len(members)]
         return needed, None
 
-    def fewest(self, members: list[int], needed: list[int]) -> tuple[int, ...]:
-        """Choose few members of a valid set that prove it valid."""
+    def choose_few(self, members: list[int], needed: list[int]) -> tuple[int, ...]:
+        """Choose few members of a valid set that still form a valid set."""
         chosen = sorted(set(needed))
         low, high = self.is_low[members], self.is_high[members].sum(axis=1)
         open_cells = low.any(axis=0) & ~self.is_low[chosen].any(axis=0)
@@ -179,26 +180,26 @@ class _Search:
             open_cells &= ~low[best]
         return tuple(sorted(chosen))
 
-    def helpers(self, cell: int, place: WideArray) -> list[int]:
-        """Which forms are low enough at a place in the cone of a simplex."""
+    def low_forms(self, cell: int, place: WideArray) -> list[int]:
+        r"""Return the forms that are at most $\varphi$ at a place in the cone of a simplex."""
         heights = self.star.values[:, self.star.cells[cell]] @ place
         return [i for i, height in enumerate(heights.tolist()) if height <= 0]
 
 
 def _nonnegative(corners: WideArray) -> BoolArray:
-    return np.asarray((_signs(corners) >= 0).all(axis=1))
+    return np.asarray((_compute_signs(corners) >= 0).all(axis=1))
 
 
 def _covers(members: Sequence[int], own: int, corners: WideArray) -> bool:
-    """Whether the minimum of a valid set is the right form on a cone."""
-    signs = _signs(corners[list(members)])
-    # Another simplex may have the same form.
+    """Return whether a valid set covers a cone."""
+    signs = _compute_signs(corners[list(members)])
+    # A member with the same form as the cone's simplex is sufficient.
     return bool((signs >= 0).all() and (own in members or not signs.any(axis=1).all()))
 
 
-def _cut(corners: WideArray, helpers: list[int]) -> list[WideArray]:
-    """Cut a cone in two at the zero of a form, on the edge between two of its corners."""
-    signs = _signs(corners)
+def _cut_cone(corners: WideArray, helpers: list[int]) -> list[WideArray]:
+    """Cut a cone in two, at the zero of a form on the edge between two of its corners."""
+    signs = _compute_signs(corners)
     mixed = [i for i in helpers if (signs[i] > 0).any() and (signs[i] < 0).any()]
     form = mixed[0]
     plus, minus = int((signs[form] > 0).argmax()), int((signs[form] < 0).argmax())
@@ -209,10 +210,10 @@ def _cut(corners: WideArray, helpers: list[int]) -> list[WideArray]:
     return parts
 
 
-def _few(
+def _choose_cover(
     found: list[tuple[int, ...]], covered: list[tuple[int, WideArray]]
 ) -> list[tuple[int, ...]]:
-    """Choose sets that cover all cones, those first that cover most."""
+    """Choose sets that together cover all cones, greedily."""
     sets = list(dict.fromkeys(found))
     covers = np.array([[_covers(s, own, at) for own, at in covered] for s in sets])
     chosen: list[int] = []
@@ -224,23 +225,23 @@ def _few(
     return sorted(sets[k] for k in chosen)
 
 
-def _signs(values: WideArray) -> IntArray:
+def _compute_signs(values: WideArray) -> IntArray:
     return np.asarray((values > 0).astype(np.int64) - (values < 0).astype(np.int64))
 
 
 _CLOSE = fmpq(1, 2**10)
-"""Rounding of a hat below this does not reach beyond its support by more than twice this part."""
+"""If the rounding error of a hat is below this, its support grows by at most twice that part."""
 
 
 @dataclass(frozen=True, eq=False)
 class Hat:
-    r"""A function $\max(0, \max_S \min_{i \in S} \ell_i)$ and what it counts.
+    r"""A function $\max(0, \max_S \min_{i \in S} \ell_i)$ and its weights.
 
     Attributes:
-        place: Where it stands, floats, shape `(dim,)`.
-        sets: For each $S$ its forms $(a, c)$ as flint rationals, shape `(n_forms, dim + 1)`.
-        weights: What it counts for each output, flint rationals, shape `(dim_out,)`.
-        low, high: The corners of a box with its support, floats, shape `(dim,)`.
+        place: The vertex of the hat, floats, shape `(dim,)`.
+        sets: For each $S$, its forms $(a, c)$ as flint rationals, shape `(n_forms, dim + 1)`.
+        weights: The weight for each output, flint rationals, shape `(dim_out,)`.
+        low, high: The corners of a box that contains the support, floats, shape `(dim,)`.
     """
 
     place: FloatArray
@@ -273,35 +274,35 @@ def maxout_from_hats(f: Mesh | Knots, box: Box | str) -> MaxoutForm:
     """
     box = read_box(box, 1 if isinstance(f, Knots) else f.dim)
     if isinstance(f, Knots):
-        positions, values = _knots_on(f, box)
+        positions, values = _knots_within(f, box)
         hats = _hats_of_knots(positions, values)
         cells = np.stack([positions[:-1], positions[1:]], axis=1)[..., None]
     else:
         require_meeting(f, box)
         hats, cells = _hats_of_mesh(f), f.vertices[f.simplices]
-    meeting = [hat for hat in hats if _meets(hat, box)]
-    # A constant 0 is one hat that does not count.
+    meeting = [hat for hat in hats if _intersects_box(hat, box)]
+    # The constant 0 is represented by one hat with weight 0.
     chosen = [hat for hat in meeting if any(hat.weights.tolist())] or meeting[:1] or hats[:1]
-    return _assembled(chosen, cells, box)
+    return _assemble_hats(chosen, cells, box)
 
 
-def _meets(hat: Hat, box: Box) -> bool:
+def _intersects_box(hat: Hat, box: Box) -> bool:
     """Return whether a hat may be positive somewhere on a box."""
-    # At an end of its support a hat is 0, unless its vertex lies there: at the rim of a mesh.
+    # A hat is 0 at an end of its support, unless its vertex lies there, at the boundary of a mesh.
     below = (hat.low < box.high) | (hat.place <= box.high)
     above = (hat.high > box.low) | (hat.place >= box.low)
     return bool((below & above).all())
 
 
-def _assembled(hats: list[Hat], cells: FloatArray, box: Box) -> MaxoutForm:
-    """Store hats; `cells` are simplices that fill the domain, shape `(n, dim + 1, dim)`."""
+def _assemble_hats(hats: list[Hat], cells: FloatArray, box: Box) -> MaxoutForm:
+    """Build the network of hats; `cells` fill the domain, shape `(n, dim + 1, dim)`."""
     slopes, offsets, units = [], [], []
     moved: list[fmpq] = []
     points = np.array([hat.place for hat in hats])
     for index, hat in enumerate(hats):
         spreads = []
         for forms in hat.sets:
-            # The minimum is minus the maximum of the negative forms.
+            # The minimum is minus the maximum of the negated forms.
             a, b, spread = round_forms(-forms, box, exact_numbers(hat.place))
             slopes.append(a)
             offsets.append(b)
@@ -341,10 +342,10 @@ def _assembled(hats: list[Hat], cells: FloatArray, box: Box) -> MaxoutForm:
 
 
 def _worst_sums(bounds: WideArray, moved: fmpq, hats: list[Hat], cells: FloatArray) -> list[fmpq]:
-    """Add up what hats are off by, `(n_hats, dim_out)`, over those that can be at one place."""
+    """Bound the sum of the errors `(n_hats, dim_out)` of all hats that overlap at one place."""
     if moved >= _CLOSE:
         return list(bounds.sum(axis=0))
-    # Stored hats are 0 where the true one is below -moved, so they reach but a little further.
+    # A stored hat is 0 where the exact one is below -moved, so its support is only slightly larger.
     low, high = np.array([hat.low for hat in hats]), np.array([hat.high for hat in hats])
     slack = 2.0**-50 * np.maximum(np.abs(low), np.abs(high))
     steps = 2.0**-8 * (high - low) + slack
@@ -359,13 +360,13 @@ def _worst_sums(bounds: WideArray, moved: fmpq, hats: list[Hat], cells: FloatArr
 
 
 def _hats_of_mesh(mesh: Mesh) -> list[Hat]:
-    """The hats of all vertices."""
+    """Return the hats of all vertices."""
     complex_ = mesh._complex
     values = exact_numbers(mesh.values)
     hats = []
     for star in stars(complex_):
         corners = mesh.vertices[np.unique(mesh.simplices[star.simplices])]
-        forms = _forms(complex_, star)
+        forms = _star_forms(complex_, star)
         sets = [distinct(forms[list(members)]) for members in lattice_sets(star)]
         place = mesh.vertices[star.vertex]
         ends = corners.min(axis=0), corners.max(axis=0)
@@ -373,8 +374,8 @@ def _hats_of_mesh(mesh: Mesh) -> list[Hat]:
     return hats
 
 
-def _forms(mesh: MeshComplex, star: Star) -> WideArray:
-    """The forms that are 1 at the vertex of a star and 0 on the facets opposite to it."""
+def _star_forms(mesh: MeshComplex, star: Star) -> WideArray:
+    """Return the forms that are 1 at the vertex of a star and 0 on the facets opposite to it."""
     point = mesh.points[star.vertex]
     heights = star.rows @ point
     factors = [fmpq(point[-1], height) for height in heights.tolist()]
@@ -382,7 +383,7 @@ def _forms(mesh: MeshComplex, star: Star) -> WideArray:
 
 
 def _hats_of_knots(t: FloatArray, values: WideArray) -> list[Hat]:
-    """The hats of knots, from left to right."""
+    """Return the hats of knots, from left to right."""
     exact = exact_numbers(t)
     gaps = exact[1:] - exact[:-1]
     hats = []
@@ -394,8 +395,8 @@ def _hats_of_knots(t: FloatArray, values: WideArray) -> list[Hat]:
     return hats
 
 
-def _knots_on(knots: Knots, box: Box) -> tuple[FloatArray, WideArray]:
-    """The knots and their values, with the ends of the box if these lie beyond them."""
+def _knots_within(knots: Knots, box: Box) -> tuple[FloatArray, WideArray]:
+    """Return the knots and values, extended to the ends of the box if these lie beyond."""
     t, values, forms = knots.positions, list(exact_numbers(knots.values)), knots.exact_forms
     low, high = exact_numbers(box.low)[0], exact_numbers(box.high)[0]
     if box.low[0] < t[0]:

@@ -176,7 +176,7 @@ def maxout_from_line(breakpoints: Sequence[fmpq], forms: WideArray, box: Box) ->
             # The single affine piece is merged into the second maximum, so one unit suffices.
             chosen, word = [([form - up[0] for form in down], -1.0, ends[1])], "concave"
         else:
-            up, down = _without_common_form(up, down, ends[1], box)
+            up, down = _subtract_common_form(up, down, ends[1], box)
             chosen, word = [(up, 1.0, ends[0]), (down, -1.0, ends[1])], "difference"
         words.add(word)
         for side, sign, at in chosen:
@@ -189,7 +189,7 @@ def maxout_from_line(breakpoints: Sequence[fmpq], forms: WideArray, box: Box) ->
     return assemble(units, np.stack(columns), box, method, places)
 
 
-def _without_common_form(
+def _subtract_common_form(
     up: list[WideArray], down: list[WideArray], ends: list[fmpq], box: Box
 ) -> tuple[list[WideArray], list[WideArray]]:
     """Subtract an affine function from both maxima (see `common_forms`)."""

@@ -25,7 +25,7 @@ from hardmax.exact.integer_vectors import Vector, null_space, wide_rows
 from hardmax.typing import FloatArray, IntArray, WideArray
 
 Forms = Callable[[int], WideArray]
-"""The forms on a simplex, for messages."""
+"""Returns the forms on a simplex, for error messages."""
 
 
 class MeshFacet(NamedTuple):
@@ -49,11 +49,11 @@ class MeshComplex(NamedTuple):
 
     Attributes:
         points: Integers proportional to $(x, 1)$, shape `(n_vertices, dim + 1)`.
-        simplices: Indices of vertices, equal points with equal indices.
+        simplices: The indices of vertices; equal points have equal indices.
         facets: The facets between simplices.
         corners: The points of each simplex.
-        rows: For each simplex one row for each vertex: zero on the facet opposite to it, positive
-            at it.
+        rows: For each simplex, one row per vertex, which is zero on the facet opposite to the
+            vertex and positive at the vertex.
     """
 
     points: WideArray
@@ -64,7 +64,7 @@ class MeshComplex(NamedTuple):
 
 
 def merge_vertices(vertices: FloatArray, values: FloatArray) -> IntArray:
-    """Return for each vertex the first one at the same place.
+    """Return, for each vertex, the first vertex at the same place.
 
     Raises:
         DiscontinuityError: If two vertices at one place have different values.
@@ -84,12 +84,12 @@ def merge_vertices(vertices: FloatArray, values: FloatArray) -> IntArray:
 
 
 def mesh_complex(points: WideArray, simplices: IntArray, forms: Forms) -> MeshComplex:
-    """Check a mesh.
+    """Check that simplices form a mesh.
 
     Raises:
-        DiscontinuityError: If two simplices give one place two values.
-        ArgumentError: If a simplex is flat, or one of the three conditions fails; the message names
-            the place, and the vertex where a simplex must be split.
+        DiscontinuityError: If two simplices have different values at the same point.
+        ArgumentError: If a simplex is flat, or one of the three conditions fails. The message
+            states the point and, if it helps, the vertex at which to split a simplex.
     """
     n = points.shape[1]
     corners = [np.asarray(points[simplex], dtype=object) for simplex in simplices]
@@ -113,14 +113,14 @@ def mesh_complex(points: WideArray, simplices: IntArray, forms: Forms) -> MeshCo
             row = plane if positive else tuple(-x for x in plane)
             rows[-1].append(row)
             owners.setdefault(name, []).append((i, apex, row))
-    complex_ = MeshComplex(points, simplices, _facets(owners), corners, rows)
+    complex_ = MeshComplex(points, simplices, _list_facets(owners), corners, rows)
     _refuse_overlap_at_facets(complex_, owners, forms)
     _refuse_inner_boundary(complex_, owners, forms)
-    _refuse_many_sheets(complex_, forms)
+    _refuse_overlaps(complex_, forms)
     return complex_
 
 
-def _facets(owners: dict[Vector, list[tuple[int, int, Vector]]]) -> tuple[MeshFacet, ...]:
+def _list_facets(owners: dict[Vector, list[tuple[int, int, Vector]]]) -> tuple[MeshFacet, ...]:
     pairs = [both for both in owners.values() if len(both) == 2]
     return tuple(MeshFacet(one[0], two[0], one[2], two[1]) for one, two in pairs)
 
@@ -132,13 +132,13 @@ def _refuse_overlap_at_facets(
         for k, (i, apex, row) in enumerate(sharing):
             same = next((other for other in sharing[:k] if other[2] == row), None)
             if same is not None:
-                middle = _mean(mesh.points[list(name)])
-                target, step = _point(mesh.points[apex]), fmpq(1, 2)
-                # Close to the facet both simplices fill the same side.
-                while not _inside(mesh.rows[same[0]], middle + (target - middle) * step):
+                middle = _weighted_mean(mesh.points[list(name)])
+                target, step = _to_point(mesh.points[apex]), fmpq(1, 2)
+                # Close to the facet, both simplices are on the same side.
+                while not _is_inside(mesh.rows[same[0]], middle + (target - middle) * step):
                     step /= 2
                 place = middle + (target - middle) * step
-                raise _competition(same[0], i, place, forms, "overlap")
+                raise _conflict_error(same[0], i, place, forms, "overlap")
 
 
 def _refuse_inner_boundary(
@@ -155,20 +155,20 @@ def _refuse_inner_boundary(
         on_facet = [
             v for v, height in zip(used.tolist(), heights.tolist(), strict=True) if height == 0
         ]
-        places = [_point(mesh.points[v]) for v in on_facet]
-        middle = _mean(mesh.points[list(name)])
+        places = [_to_point(mesh.points[v]) for v in on_facet]
+        middle = _weighted_mean(mesh.points[list(name)])
         met: ArgumentError | None = None
         for place in [*places, middle]:
-            if not _inside(mesh.rows[i], place, closed=True):
+            if not _is_inside(mesh.rows[i], place, closed=True):
                 continue
             for k, rows in enumerate(mesh.rows):
-                # At a vertex that both have their values agree.
-                if k == i or not _inside(rows, place, closed=True):
+                # At a common vertex, the values agree.
+                if k == i or not _is_inside(rows, place, closed=True):
                     continue
                 jumps = exact_values_at(forms(i), place) != exact_values_at(forms(k), place)
                 if jumps or place is middle:
-                    how, remedy = "do not meet face to face", _remedy(mesh, i, k)
-                    met = _competition(i, k, place, forms, how, remedy)
+                    how, remedy = "do not meet face to face", _suggest_fix(mesh, i, k)
+                    met = _conflict_error(i, k, place, forms, how, remedy)
                     if jumps:
                         raise met
         if met is not None:
@@ -180,28 +180,28 @@ def _refuse_inner_boundary(
         )
 
 
-def _refuse_many_sheets(mesh: MeshComplex, forms: Forms) -> None:
+def _refuse_overlaps(mesh: MeshComplex, forms: Forms) -> None:
     rng = np.random.default_rng(0)
     while True:
         weights = rng.integers(1, 2**40, size=len(mesh.corners[0])).tolist()
-        place = _mean(mesh.corners[0], weights)
-        closed = [k for k, rows in enumerate(mesh.rows) if _inside(rows, place, closed=True)]
-        if all(_inside(mesh.rows[k], place) for k in closed):
+        place = _weighted_mean(mesh.corners[0], weights)
+        closed = [k for k, rows in enumerate(mesh.rows) if _is_inside(rows, place, closed=True)]
+        if all(_is_inside(mesh.rows[k], place) for k in closed):
             break
     if len(closed) > 1:
-        raise _competition(closed[0], closed[1], place, forms, "overlap")
+        raise _conflict_error(closed[0], closed[1], place, forms, "overlap")
 
 
-def _remedy(mesh: MeshComplex, i: int, k: int) -> str:
+def _suggest_fix(mesh: MeshComplex, i: int, k: int) -> str:
     """Return advice for two simplices that do not meet face to face."""
     for large, small in ((i, k), (k, i)):
         for v in np.setdiff1d(mesh.simplices[small], mesh.simplices[large]).tolist():
-            if _inside(mesh.rows[large], _point(mesh.points[v]), closed=True):
+            if _is_inside(mesh.rows[large], _to_point(mesh.points[v]), closed=True):
                 return f". Split simplices[{large}] at vertices[{v}]"
     return ""
 
 
-def _competition(
+def _conflict_error(
     i: int, k: int, place: WideArray, forms: Forms, how: str, remedy: str = ""
 ) -> ArgumentError:
     one, other = exact_values_at(forms(i), place), exact_values_at(forms(k), place)
@@ -217,18 +217,18 @@ def _competition(
     )
 
 
-def _point(homogeneous: WideArray) -> WideArray:
+def _to_point(homogeneous: WideArray) -> WideArray:
     *x, weight = homogeneous.tolist()
     return np.array([fmpq(entry, weight) for entry in x], dtype=object)
 
 
-def _mean(points: WideArray, weights: Sequence[int] | None = None) -> WideArray:
+def _weighted_mean(points: WideArray, weights: Sequence[int] | None = None) -> WideArray:
     given = [1] * len(points) if weights is None else weights
-    total = sum(w * _point(p) for w, p in zip(given, points, strict=True))
+    total = sum(w * _to_point(p) for w, p in zip(given, points, strict=True))
     return np.asarray(total / sum(given), dtype=object)
 
 
-def _inside(rows: Sequence[Vector], place: WideArray, *, closed: bool = False) -> bool:
+def _is_inside(rows: Sequence[Vector], place: WideArray, *, closed: bool = False) -> bool:
     planes = wide_rows(list(rows), len(place) + 1)
     heights = (planes[:, :-1] @ place + planes[:, -1]).tolist()
     return all(height >= 0 if closed else height > 0 for height in heights)

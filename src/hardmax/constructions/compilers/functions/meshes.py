@@ -39,7 +39,7 @@ from hardmax.geometry.linear_programs import maximise
 from hardmax.typing import FloatArray, IntArray, WideArray
 
 _MOST_FACETS = 40_000
-"""More facets than any mesh whose transformer fits into memory."""
+"""More facets than in any mesh whose transformer fits into memory."""
 _MOST_FACETS_SIMPLEX = 12_000
 """The simplex method takes seconds for 9000 facets and minutes for 20,000."""
 _STEP = 2.0**-24
@@ -57,12 +57,12 @@ def lifted_by_squared_norm(mesh: MeshComplex) -> WideArray:
     Returns:
         The forms as flint rationals, shape `(n_simplices, 1, dim + 1)`.
     """
-    places = _places(mesh)
+    places = _to_places(mesh)
     used = nearest_floats(places[np.unique(mesh.simplices)])
     middle = exact_numbers(used.min(axis=0) / 2 + used.max(axis=0) / 2)
     heights = ((places - middle) ** 2).sum(axis=1)
     largest = max(heights[np.unique(mesh.simplices)].tolist())
-    return _interpolant(mesh, heights / (fmpq(2) ** _logarithm(largest)))
+    return _interpolate(mesh, heights / (fmpq(2) ** _estimate_logarithm(largest)))
 
 
 def lifted_by_linear_program(mesh: MeshComplex, kinks: WideArray) -> WideArray | None:
@@ -87,27 +87,27 @@ def lifted_by_linear_program(mesh: MeshComplex, kinks: WideArray) -> WideArray |
     if n_facets > _MOST_FACETS:
         return None
     columns = {v: k for k, v in enumerate(used.tolist())}
-    places = _places(mesh)
+    places = _to_places(mesh)
     n_corners = mesh.simplices.shape[1]
     entries, need = np.empty((n_facets, n_corners + 1)), np.empty(n_facets, dtype=object)
     where = np.empty((n_facets, n_corners + 1), dtype=np.int64)
     for k, facet in enumerate(mesh.facets):
         simplex, place = mesh.simplices[facet.one].tolist(), places[facet.apex]
         weights = [
-            _height(row, place) / _height(row, places[v])
+            _evaluate_row(row, place) / _evaluate_row(row, places[v])
             for v, row in zip(simplex, mesh.rows[facet.one], strict=True)
         ]
-        # Seen from a sliver the apex is far away; dividing by the weights makes rows alike.
+        # Relative to a thin simplex, the apex is far away. Dividing by the weights balances rows.
         total = sum(map(abs, weights), fmpq(1))
         scaled = [weight / total for weight in (*weights, fmpq(-1))]
         entries[k] = nearest_floats(np.array(scaled, dtype=object))
         where[k] = [columns[v] for v in (*simplex, facet.apex)]
         deepest = max(fmpq(0), *(-kink for kink in kinks[k].tolist()))
-        need[k] = deepest * abs(_height(facet.row, place)) / total
-    largest = fmpq(2) ** _logarithm(max(need.tolist()))
+        need[k] = deepest * abs(_evaluate_row(facet.row, place)) / total
+    largest = fmpq(2) ** _estimate_logarithm(max(need.tolist()))
     relative = nearest_floats(need / largest)
     starts = np.arange(n_facets + 1) * (n_corners + 1)
-    # Kinks add up over the mesh: in this unit the heights are neither large nor small.
+    # Kinks add up over the mesh. In this unit, the heights are neither large nor small.
     unit = float(n_facets)
     convex = csr_array((unit * entries.ravel(), where.ravel(), starts), shape=(n_facets, n + 1))
     caps = [hstack([sign * eye_array(n), -np.ones((n, 1))]) for sign in (1.0, -1.0)]
@@ -119,34 +119,34 @@ def lifted_by_linear_program(mesh: MeshComplex, kinks: WideArray) -> WideArray |
     solution = None
     for interior in (True, False) if n_facets <= _MOST_FACETS_SIMPLEX else (True,):
         solution = maximise(*program, interior=interior)
-        # Not a proof: the caller decides in rationals whether the heights will do.
+        # This is not a proof. The caller checks the heights in rational arithmetic.
         if solution is not None and (program[1] @ solution <= program[2] + _MARGIN / 2).all():
             break
         solution = None
     if solution is None:
         return None
     heights = np.array([fmpq(0)] * len(mesh.points), dtype=object)
-    # Few digits, within the margin: forms on a lattice are then exact and have no slivers.
+    # Round to few digits, within the margin. On a lattice, forms are then exact.
     heights[used] = exact_numbers(np.round(solution[:n] * unit / _STEP) * _STEP) * largest
-    return _interpolant(mesh, heights)
+    return _interpolate(mesh, heights)
 
 
-def _places(mesh: MeshComplex) -> WideArray:
+def _to_places(mesh: MeshComplex) -> WideArray:
     return np.array(
         [[fmpq(x, point[-1]) for x in point[:-1]] for point in mesh.points.tolist()], dtype=object
     )
 
 
-def _height(row: tuple[int, ...], place: WideArray) -> fmpq:
+def _evaluate_row(row: tuple[int, ...], place: WideArray) -> fmpq:
     return sum((a * b for a, b in zip(row, place.tolist(), strict=False)), fmpq(row[-1]))
 
 
-def _logarithm(number: fmpq) -> int:
-    """Return the logarithm of a positive rational to base 2, to within 1."""
+def _estimate_logarithm(number: fmpq) -> int:
+    """Return the logarithm of a positive rational to base 2, with an error of at most 1."""
     return int(number.p).bit_length() - int(number.q).bit_length()
 
 
-def _interpolant(mesh: MeshComplex, heights: WideArray) -> WideArray:
+def _interpolate(mesh: MeshComplex, heights: WideArray) -> WideArray:
     return np.stack(
         [
             interpolating_forms(corners, heights[simplex][:, None])

@@ -88,12 +88,12 @@ class SignedParts(NamedTuple):
         return ConvexPair(above, below)
 
 
-def carries_a_difference(network: ArgmaxNetwork) -> bool:
+def returns_maxima(network: ArgmaxNetwork) -> bool:
     """Return whether every group returns its maximum, as units do and heads do not."""
     return all(bool(layer.passes_maximum.all()) for layer in network.layers)
 
 
-def carried_liftings(network: ArgmaxNetwork, signatures: IntArray) -> WideArray:
+def propagate_liftings(network: ArgmaxNetwork, signatures: IntArray) -> WideArray:
     """Return the function $q$ of the outputs on each cell: shape `(n_cells, dim_out, dim + 1)`.
 
     Args:
@@ -112,7 +112,7 @@ def carried_liftings(network: ArgmaxNetwork, signatures: IntArray) -> WideArray:
         for depth, layer, groups in network.places:
             name = signature[: groups.stop]
             if name not in known:
-                # The forms are split after they are composed with the query: a smaller q.
+                # Split the forms after composing them with the query, which gives a smaller q.
                 blocks = _contributions(layer, scores[depth].apply(pair), signature[groups])
                 known[name] = finish_layer(layer, pair, blocks, numbers)
             pair = known[name]
@@ -199,8 +199,8 @@ def maxout_from_partition(
     pieces = partition_pieces(partition)
     network, signatures = partition.network, partition.signatures
     liftings = (
-        [("layers", lambda kinks: carried_liftings(network, signatures))]
-        if carries_a_difference(network)
+        [("layers", lambda kinks: propagate_liftings(network, signatures))]
+        if returns_maxima(network)
         else []
     )
     return maxout_from_pieces(pieces, box, liftings, max_pieces=limit)
@@ -217,7 +217,7 @@ def partition_pieces(partition: Partition) -> ExactPieces:
     known = [set(own) for own in rows]
     facets = []
     for i, j in partition.neighbours.pairs.tolist():
-        # Two cells with a common facet have one hyperplane between them and no other.
+        # Two cells with a common facet are separated by exactly one hyperplane.
         row = next(row for row in rows[i] if tuple(-x for x in row) in known[j])
         facets.append(SharedFacet(i, j, row))
     corners = [
@@ -245,7 +245,7 @@ def _from_line(partition: Partition, box: Box) -> MaxoutForm:
     for t, before, after in zip(breakpoints, forms[:-1], forms[1:], strict=True):
         place = np.array([t], dtype=object)
         if exact_values_at(before, place) != exact_values_at(after, place):
-            raise DiscontinuityError(_jump(place, before, after))
+            raise DiscontinuityError(_jump_error(place, before, after))
     return maxout_from_line(breakpoints, forms, box)
 
 
@@ -259,10 +259,10 @@ def _refuse_jump(pieces: ExactPieces, facet: SharedFacet) -> None:
     for corner in Polytope.from_rows(rows, pieces.dim).exact_vertices:
         place = as_flint(corner)
         if exact_values_at(one, place) != exact_values_at(other, place):
-            raise DiscontinuityError(_jump(place, one, other))
+            raise DiscontinuityError(_jump_error(place, one, other))
 
 
-def _jump(place: WideArray, one: WideArray, other: WideArray) -> str:
+def _jump_error(place: WideArray, one: WideArray, other: WideArray) -> str:
     return (
         "`partition` must belong to a continuous model, but at "
         f"{describe(place)} the model jumps between {describe_values(exact_values_at(one, place))} "
