@@ -62,7 +62,7 @@ UNFINISHED = ".hardmax-unfinished"
 _SHARD = "cells-{:06d}.parquet"
 _IS_SHARD = re.compile(r"cells-[0-9]{6,9}\.parquet", re.ASCII)
 _MIN_LOG_BYTES = 1 << 16
-"""A log of at most this size is never folded into the manifest."""
+"""A log of at most this size is folded into the manifest only when the search ends."""
 _CHUNK_BYTES = 1 << 24
 _MAX_CELLS = 1 << 53
 
