@@ -1,1 +1,1 @@
-"""Measurements against the peers, each as a ratio in one run. `python -m benchmarks [NAME ...]`."""
+"""Measurements against other programs, as ratios in one run: `python -m benchmarks [NAME ...]`."""

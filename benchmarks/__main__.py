@@ -1,6 +1,6 @@
-"""Print the tables of every benchmark, or of those named: `python -m benchmarks minkowski growth`.
+"""Print the tables of all or some benchmarks: `python -m benchmarks minkowski growth`.
 
-With `--full` those are measured as well that take minutes.
+With `--full`, also run the measurements that take minutes.
 """
 
 import sys
@@ -18,7 +18,7 @@ def list_benchmarks() -> list[str]:
 
 
 def select_benchmarks(words: list[str]) -> list[str]:
-    """Return the benchmarks that are named; all if none is."""
+    """Return the benchmarks named on the command line; by default, all."""
     unknown = sorted(set(words) - set(list_benchmarks()))
     if unknown:
         sys.exit(

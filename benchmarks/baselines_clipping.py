@@ -1,7 +1,7 @@
-"""A baseline in numpy: polygons of a planar ReLU network, clipped unit by unit, in float64.
+"""A NumPy baseline: polygons of a planar ReLU network, clipped unit by unit, in float64.
 
-Every region keeps its polygon and the layer's affine map on it; every unit looks at every region.
-Zero counts as negative.
+Every region has its polygon and the affine map of the layer on it, and every unit is applied to
+every region. Zero counts as negative.
 """
 
 import numpy as np

@@ -1,10 +1,11 @@
-"""A baseline in numpy: the skeleton of a ReLU network in a box, edge by edge, in float64.
+"""A NumPy baseline: the skeleton of a ReLU network in a box, edge by edge, in float64.
 
-Vertices carry a sign for every hyperplane met so far, the sides of the box first. A unit splits the
-edges whose ends have different signs. On each two-dimensional face that is cut there are two new
-vertices, and a new edge joins them: a face is named by the sign vector of a split edge with one of
-its zeros replaced by +1 or -1, so partners are found by sorting. Right for simple arrangements
-only: no more than `dim` hyperplanes meet in a point, and no value is zero by chance.
+Every vertex has a sign for every hyperplane processed so far, the sides of the box first. A unit
+splits the edges whose ends have different signs. Each two-dimensional face that is cut gets two new
+vertices, which a new edge joins. A face is identified by the sign vector of a split edge in which
+one zero is replaced by +1 or -1, so the two vertices are matched by sorting. The result is correct
+only for simple arrangements: at most `dim` hyperplanes meet in a point, and no value is zero by
+accident.
 """
 
 import itertools
@@ -60,7 +61,7 @@ def _split_edges(
     share = (at[one] / (at[one] - at[other]))[:, None]
     new = values[one] + share * (values[other] - values[one])
     new[:, unit] = 0.0
-    # On an edge a sign is that of either end, where it is not zero.
+    # The sign on an edge is the nonzero sign of one of its ends.
     name = np.where(signs[one] != 0, signs[one], signs[other])
     name[:, -1] = 0
     numbers = len(values) + np.arange(len(new))

@@ -6,7 +6,7 @@ from hardmax.typing import FloatArray
 
 
 def multiply_by_rows(a: FloatArray, b: FloatArray, block: int = 256) -> FloatArray:
-    """Add each row of the left factor to the transposed right one: maxima along rows, in blocks."""
+    """Add each row of the left factor to the transposed right factor; take maxima along rows."""
     transposed = np.ascontiguousarray(b.T)
     out, terms = np.empty((len(a), b.shape[1])), np.empty((block, len(b)))
     for start in range(0, len(transposed), block):
@@ -20,7 +20,7 @@ def multiply_by_rows(a: FloatArray, b: FloatArray, block: int = 256) -> FloatArr
 
 
 def multiply_by_outer_sums(a: FloatArray, b: FloatArray, block: int = 32) -> FloatArray:
-    """For each inner index an outer sum, accumulated over blocks of rows that stay in cache."""
+    """Accumulate an outer sum for each inner index, in blocks of rows that stay in the cache."""
     columns = np.ascontiguousarray(a.T)
     out, terms = np.full((len(a), b.shape[1]), -np.inf), np.empty((block, b.shape[1]))
     for start in range(0, len(a), block):

@@ -1,7 +1,7 @@
-"""Networks compiled to transformers: how large, how exact, how close to the certificate.
+"""Networks compiled to transformers: size, exactness, and errors relative to the certificate.
 
-The plain construction has one-hot positions, every unit padded to k pieces, and a last feed-forward
-part for the output.
+The plain construction has one-hot positions, pads every unit to k pieces, and uses a last
+feed-forward layer for the output.
 """
 
 from collections.abc import Iterator
@@ -31,7 +31,7 @@ EPSILONS = (1e-1, 1e-2, 1e-4)
 def random_network(
     widths: list[int], ranks: tuple[int, int] | None, seed: int
 ) -> MaxoutNetwork | ReluNetwork:
-    """A random network whose layers keep the size of their inputs."""
+    """Draw a random network whose layers preserve the scale of their inputs."""
     rng = np.random.default_rng(seed)
 
     def numbers(*shape: int) -> np.ndarray:
@@ -52,7 +52,7 @@ def random_network(
 
 
 def count_plain_nonzeros(widths: list[int], k: int) -> int:
-    """The nonzero weights of the plain construction, counted from its description."""
+    """Count the nonzero weights of the plain construction from its description."""
     *hidden, n_out = widths
     total = k * (hidden[0] + 1) + n_out + 2 * hidden[-1] * (1 + n_out)
     for index, (before, after) in enumerate(pairwise(hidden)):
@@ -62,7 +62,7 @@ def count_plain_nonzeros(widths: list[int], k: int) -> int:
 
 
 def find_worst_error(compiled, net, rng) -> float:  # type: ignore[no-untyped-def]
-    """The largest error that random points and a shrinking search find."""
+    """Return the largest error found by random points and a shrinking random search."""
     dim = net.dim_in
 
     def compute_errors(x: np.ndarray) -> np.ndarray:
@@ -84,7 +84,7 @@ def find_worst_error(compiled, net, rng) -> float:  # type: ignore[no-untyped-de
 
 
 def tables() -> Iterator[Table]:
-    """Yield the sizes of compiled networks, and their errors beside those certified."""
+    """Yield the sizes of compiled networks, and their errors next to the certified errors."""
     rows = []
     for name, (widths, ranks) in SHAPES.items():
         net = random_network(widths, ranks, 0)

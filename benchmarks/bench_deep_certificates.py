@@ -1,12 +1,11 @@
-"""Certificates of deep networks: which epsilon is accepted, how cold, and what a search finds.
+"""Certificates of deep networks: the accepted epsilon, the temperature, and the errors found.
 
-Networks are random: `he` has Gaussian weights of variance 2/n and small biases, `torch` what
-`torch.nn.Linear` starts with, `trained` is `he` after some gradient steps on a smooth function,
-`maxout k` has Gaussian weights of variance 1/n and k pieces for each unit. The search takes random
-points, then points on walls (by bisection of segments, to where some unit switches),
-then a shrinking random search from the worst.
-
-With `--full` there are more depths and widths.
+Networks are random: `he` has Gaussian weights of variance 2/n and small biases, `torch` has the
+initial weights of `torch.nn.Linear`, `trained` is `he` after some gradient steps on a smooth
+function, and `maxout k` has Gaussian weights of variance 1/n and k pieces per unit. The search
+tries random points, then points on walls (by bisection of segments on which some unit switches),
+and then a shrinking random search from the worst point. With `--full`, there are more depths and
+widths.
 """
 
 import sys
@@ -26,7 +25,7 @@ EPSILONS = (1e-2, 1e-3, 1e-6)
 
 
 def random_network(kind: str, depth: int, width: int, seed: int) -> ReluNetwork | MaxoutNetwork:
-    """A network of some depth and width with one output."""
+    """Draw a network of a given depth and width with one output."""
     rng = np.random.default_rng(seed)
     dim = min(width, 6)
     if kind.startswith("maxout"):
@@ -51,7 +50,7 @@ def random_network(kind: str, depth: int, width: int, seed: int) -> ReluNetwork 
 
 
 def _train(matrices: list, offsets: list, rng: np.random.Generator) -> None:
-    """Some steps of normalised gradient descent, in place."""
+    """Make some steps of normalised gradient descent, in place."""
     dim = len(matrices[0])
     for _ in range(200):
         x = rng.uniform(-1, 1, (64, dim))
@@ -70,7 +69,7 @@ def _train(matrices: list, offsets: list, rng: np.random.Generator) -> None:
 
 
 def find_worst_error(compiled: object, net: ReluNetwork | MaxoutNetwork, seed: int) -> float:
-    """The largest error a search finds."""
+    """Return the largest error that the search finds."""
     rng = np.random.default_rng(seed)
     low, high = compiled.box.low, compiled.box.high
 
@@ -98,7 +97,7 @@ def find_worst_error(compiled: object, net: ReluNetwork | MaxoutNetwork, seed: i
 def _find_points_on_walls(
     net: object, low: np.ndarray, high: np.ndarray, n: int, rng: np.random.Generator
 ) -> np.ndarray:
-    """Points where some unit switches, by bisection of segments with different signatures."""
+    """Find points where some unit switches, by bisection of segments with different signatures."""
     a, b = rng.uniform(low, high, (2, n, len(low)))
     start = _activation_patterns(net, a)
     for _ in range(50):
@@ -143,7 +142,7 @@ def measure_network(kind: str, depth: int, width: int) -> list[object]:
 
 
 def tables() -> Iterator[Table]:
-    """Yield which errors are certified, at which temperatures."""
+    """Yield the certified errors and the temperatures."""
     full = "--full" in sys.argv
     depths = [2, 4, 8, 16, 24, 32] if full else [4, 16, 32]
     widths = [5, 20, 50, 100] if full else [20]

@@ -1,7 +1,7 @@
-"""What deep, narrow and degenerate networks cost, and how many signs they leave to integers.
+"""The cost of deep, narrow and degenerate networks, and the number of signs left to integers.
 
-Bounds on rounding grow with depth, and zeros that hold whatever the weights hide in them: parallel
-lines towards infinity, walls of repeated units, networks without biases.
+Bounds on rounding errors grow with depth and hide zeros that hold for all weights: parallel lines
+at infinity, walls of repeated units, and networks without biases.
 """
 
 from collections.abc import Callable, Iterator
@@ -23,7 +23,7 @@ Drawn = Callable[[int], ReluNetwork]
 def draw_relu(
     dim: int, width: int, depth: int, *, bias: float = 0.5, repeats: bool = False
 ) -> Drawn:
-    """Draw networks; with `repeats` two of three units are the first one and its opposite."""
+    """Draw networks; with `repeats`, two of three units are the first unit and its negative."""
 
     def draw(seed: int) -> ReluNetwork:
         layers = gaussian_weights(seed, dim, *[width] * depth, bias=bias)
@@ -40,7 +40,7 @@ def draw_relu(
 def measure(
     name: str, model: Drawn, domain: object, n_networks: int = NETWORKS
 ) -> tuple[str, int, float, int]:
-    """Return cells, microseconds for each, and signs left to integers."""
+    """Return the number of cells, microseconds per cell, and signs left to integers."""
     n_cells = n_left = 0
     spent = 0.0
     for seed in range(n_networks):
@@ -49,7 +49,7 @@ def measure(
         def search(network: ReluNetwork = network) -> Partition:
             return enumerate_regions(network, domain, count_only=True, max_cells=MOST)
 
-        # The first search prepares the network.
+        # The first search also prepares the network.
         search()
         found, seconds = cpu_seconds(search)
         spent += seconds
@@ -59,7 +59,7 @@ def measure(
 
 
 def tables() -> Iterator[Table]:
-    """Yield the cost of a cell."""
+    """Yield the cost per cell."""
     rows = []
     square, small = Box([-1, -1], [1, 1]), Box([-0.5, -0.5], [0.5, 0.5])
     for width, depth, box in (

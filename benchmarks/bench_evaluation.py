@@ -1,4 +1,4 @@
-"""What exact winners cost: each question over a bare numpy evaluation of the same model."""
+"""The cost of exact winners: each query relative to a plain NumPy evaluation of the same model."""
 
 from collections.abc import Iterator
 from itertools import pairwise
@@ -39,7 +39,7 @@ def transformer(
     n_heads: int = 2,
     d_ff: int = 8,
 ) -> HardTransformer:
-    """Draw d = 2, L = 3, N = 8, H = 2, d_ff = 8 unless told; no layer of units if d_ff is 0."""
+    """Draw a transformer, by default with d = 2, L = 3, N = 8, H = 2; no units if d_ff is 0."""
     blocks = []
     for _ in range(n_blocks):
         shapes = (dim, dim), (n_keys, dim), (n_keys, dim), (dim, dim)
@@ -70,7 +70,7 @@ def evaluate_transformer(model: HardTransformer, x: np.ndarray) -> np.ndarray:
 
 
 def tables() -> Iterator[Table]:
-    """Yield what questions about points cost, and the affine map of a cell."""
+    """Yield the cost of queries at points, and of the affine map of a cell."""
     rng = np.random.default_rng(0)
     shapes = [2, 16, 16, 1], [2, 64, 64, 64, 1], [784, 256, 10]
     models = [("->".join(map(str, widths)), relu_network(widths, rng)) for widths in shapes]
@@ -109,7 +109,7 @@ def tables() -> Iterator[Table]:
 
 
 def measure_sampling() -> Table:
-    """Return how many points a second are drawn, named and counted."""
+    """Return the numbers of points per second that are drawn, given signatures, and counted."""
     rng = np.random.default_rng(0)
     small = {"n_blocks": 2, "n_keys": 5}
     models = [

@@ -1,4 +1,4 @@
-"""What exactness costs: who wins, proven, over a bare float evaluation."""
+"""The cost of exactness: proven winners relative to a plain float evaluation."""
 
 from collections.abc import Iterator
 

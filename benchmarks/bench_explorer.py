@@ -1,4 +1,4 @@
-"""Frames and counts while something is dragged on the page of the explorer, in Chromium."""
+"""Frames and counts during dragging on the explorer's page, in Chromium."""
 
 import shutil
 import tempfile
@@ -33,7 +33,7 @@ WATCH = """() => {
 
 
 def measure_drag(tab, point, n_steps):
-    """Drag from a point of the plane; return what was measured meanwhile."""
+    """Drag from a point of the plane, and return the measured times."""
     px, py = tab.evaluate("([x, y]) => hardmax.view.surface.toScreen(x, y)", point)
     box = tab.locator("#stage").bounding_box()
     x, y = box["x"] + px, box["y"] + py
@@ -48,7 +48,7 @@ def measure_drag(tab, point, n_steps):
 
 
 def measure_slider(tab, n_steps):
-    """Move a weight on its slider; return the same."""
+    """Move a weight with its slider, and return the measured times."""
     tab.evaluate(WATCH)
     slider = tab.get_by_label("value", exact=True)
     for k in range(n_steps):
@@ -59,14 +59,14 @@ def measure_slider(tab, n_steps):
 
 
 def format_summary(tab):
-    """Return, as words, the median and 95 % of frames, of answers and of painting."""
+    """Format the median and the 95th percentile of frames, answers and painting."""
     measured = ("frames", "counts", "hardmax.view.surface.frames")
     pairs = [tab.evaluate(SUMMARY, tab.evaluate(name)) for name in measured]
     return [f"{low:.1f}, {high:.1f}" for low, high in pairs]
 
 
 def tables() -> Iterator[Table]:
-    """Yield how long frames take while something is dragged."""
+    """Yield the times of frames during dragging."""
     rows = []
     command = shutil.which("chromium") or shutil.which("google-chrome")
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as started:

@@ -1,8 +1,8 @@
 """Extreme keys: this library against one linear program per key, in the same run.
 
-The peer decides one key by asking HiGHS for weights that write it as a convex combination of the
-others, or for a direction that separates it; the cheaper of the two is timed on a few keys and
-multiplied by their number.
+For one key, HiGHS looks for weights that represent it as a convex combination of the others, or for
+a direction that separates it. The cheaper of the two is timed on a few keys and multiplied by the
+number of keys.
 """
 
 import sys
@@ -17,11 +17,11 @@ from hardmax.geometry.extreme_points import certify_extreme_points, extreme_poin
 
 KINDS = ("gaussian", "spectrum 1/i", "half inside", "scales 1..1e-8")
 N_TIMED = 2
-"""For so many keys the peer is timed."""
+"""Number of keys for which the other program is timed."""
 
 
 def draw_keys(kind, n_keys, dim, seed=0):
-    """Gaussian keys, with a decaying spectrum, with half of them well inside, badly scaled."""
+    """Draw keys: Gaussian, with a decaying spectrum, half of them well inside, or badly scaled."""
     rng = np.random.default_rng(seed)
     points = rng.normal(size=(n_keys, dim))
     if kind == "spectrum 1/i":
@@ -34,7 +34,7 @@ def draw_keys(kind, n_keys, dim, seed=0):
 
 
 def find_separating_direction(points, i):
-    """Ask HiGHS for a direction in which key `i` wins by one."""
+    """Return whether HiGHS finds a direction in which key `i` wins by one."""
     rows = np.delete(points, i, axis=0) - points[i]
     free = (None, None)
     program = linprog(
@@ -44,7 +44,7 @@ def find_separating_direction(points, i):
 
 
 def find_combination(points, i):
-    """Ask HiGHS for weights that write key `i` as a combination; True if there are none."""
+    """Return whether HiGHS finds no weights that represent key `i` as a combination."""
     others = np.delete(points, i, axis=0)
     system = np.vstack([others.T, np.ones(len(others))])
     target = np.append(points[i], 1.0)
@@ -81,7 +81,7 @@ def tables() -> Iterator[Table]:
 
 
 def estimate_peer_seconds(peer, points, mask):
-    """Return the seconds the peer would take for all keys; infinity where it is wrong."""
+    """Return the estimated seconds for all keys; infinity if an answer is wrong."""
     sample = np.linspace(0, len(points) - 1, N_TIMED).astype(int)
     answers, seconds = cpu_seconds(lambda: [peer(points, i) for i in sample])
     is_right = all(answer == mask[i] for answer, i in zip(answers, sample, strict=True))

@@ -1,7 +1,7 @@
-"""Compiled functions in float32: the error that is found, the bound, and what is unavoidable.
+"""Compiled functions in float32: the measured error, its bound, and the unavoidable error.
 
-Points lie inside of cells, on their walls and close to their corners. With `--full` there are
-larger meshes and more knots.
+Points lie inside cells, on their walls and close to their corners. With `--full`, there are larger
+meshes and more knots.
 """
 
 import sys
@@ -32,7 +32,7 @@ def _mesh(points: np.ndarray, rng: np.random.Generator) -> tuple[hc.Mesh, np.nda
     edges = points[simplices[:, 1:]] - points[simplices[:, :1]]
     simplices = simplices[np.abs(np.linalg.det(edges)) > 0]
     values = rng.normal(size=len(points))
-    # The smaller the parameter, the closer to walls and corners.
+    # A smaller parameter gives points closer to walls and corners.
     inner = [
         np.einsum(
             "mj,mjd->md", rng.dirichlet(np.full(dim + 1, a), len(simplices)), points[simplices]
@@ -44,7 +44,7 @@ def _mesh(points: np.ndarray, rng: np.random.Generator) -> tuple[hc.Mesh, np.nda
 
 
 def list_functions() -> Iterator[tuple[str, Any, Box, np.ndarray]]:
-    """Name, function, box, points."""
+    """Return names, functions, boxes and points."""
     square, cube = Box([-1, -1], [1, 1]), Box([-1] * 3, [1] * 3)
     is_full = "--full" in sys.argv
     for n in (8, 100, 300) if is_full else (8, 100):
@@ -107,7 +107,7 @@ def list_functions() -> Iterator[tuple[str, Any, Box, np.ndarray]]:
 
 
 def evaluate_exactly(f: Any, compiled: hc.CompiledTransformer, x: np.ndarray) -> np.ndarray:
-    """The function at points, by its definition where that is simple; NaN outside of a mesh."""
+    """Evaluate a function by its definition where that is simple; NaN outside a mesh."""
     if isinstance(f, hc.Knots):
         slopes = np.diff(f.values[:, 0]) / np.diff(f.positions)
         k = np.clip(np.searchsorted(f.positions, x[:, 0]) - 1, 0, len(slopes) - 1)
@@ -126,7 +126,7 @@ def evaluate_exactly(f: Any, compiled: hc.CompiledTransformer, x: np.ndarray) ->
 
 
 def measure_errors(compiled: hc.CompiledTransformer, f: Any, x: np.ndarray) -> dict[str, float]:
-    """The largest error of the float32 module in each runtime."""
+    """Return the largest error of the float32 module in each runtime."""
     import onnxruntime
 
     wanted = evaluate_exactly(f, compiled, x.astype(np.float64))
@@ -157,7 +157,7 @@ def compile_case(f: Any, box: Box, epsilon: float | None) -> hc.CompiledTransfor
 
 
 def measure_case(name: str, f: Any, box: Box, points: np.ndarray) -> list[object]:
-    """Compile a function, and measure its errors in parts of its largest value."""
+    """Compile a function, and measure its errors relative to its largest value."""
     compiled, making = cpu_seconds(lambda: compile_case(f, box, None))
     rounding, bounding = cpu_seconds(lambda: compiled.float32)
     x = np.clip(points.astype(np.float32), -1, 1)[:400]
@@ -174,7 +174,7 @@ def measure_case(name: str, f: Any, box: Box, points: np.ndarray) -> list[object
 
 
 def tables() -> Iterator[Table]:
-    """Yield errors and bounds."""
+    """Yield errors and their bounds."""
     words = "onnxruntime", "torch", "bound", "soft", "bound", "input", "compile, s", "bound, s"
     yield Table(
         "Compiled functions in float32",

@@ -1,10 +1,10 @@
-"""A new model each time, from arrays to the count: what sweeps and training curves pay.
+"""A new model each time, from arrays to the count, as in sweeps and training curves.
 
-CPU time is that of the thread, as idle threads of OpenBLAS spin for a while. If `HARDMAX_CPP`
-names a program, it is run on the same networks, as `PROGRAM NETWORK 3`: the file NETWORK has the
-number of layers, then for each layer `rows columns`, the weights (in, out) and the bias as a last
-row; it answers with one line of JSON, `{"cells": ..., "seconds": ...}`, the output layer not
-counted. `HARDMAX_SYRENN` names SyReNN, built from `drive_syrenn.cc`.
+CPU time is the time of the calling thread, because idle threads of OpenBLAS spin for a while. If
+`HARDMAX_CPP` names a program, it is run on the same networks, as `PROGRAM NETWORK 3`. The file
+NETWORK has the number of layers and then, for each layer, `rows columns`, the weights (in, out) and
+the bias as a last row. The program prints one line of JSON, `{"cells": ..., "seconds": ...}`,
+without the output layer. `HARDMAX_SYRENN` names SyReNN, built from `drive_syrenn.cc`.
 """
 
 import json
@@ -52,7 +52,7 @@ def build_transformer(arrays: list[list[np.ndarray[Any, Any]]]) -> HardTransform
 def measure_rates(
     build: Callable[[int], Callable[[], Any]], seeds: range
 ) -> tuple[float, float, int]:
-    """Return microseconds for a cell counted and stored, and the cells of all models."""
+    """Return microseconds per cell for counting and storing, and the total number of cells."""
     counted, stored, total = [], [], 0
     for seed in seeds:
         make = build(seed)
@@ -66,7 +66,7 @@ def measure_rates(
 
 
 def time_search(search: Callable[[], Partition]) -> tuple[int, float]:
-    """Return the cells of a search and its CPU seconds, the least of what fits into 0.05 s."""
+    """Return the number of cells, and the least CPU seconds of the searches within 0.05 s."""
     best, total = float("inf"), 0.0
     while total < 0.05:
         began = time.thread_time()
@@ -77,7 +77,7 @@ def time_search(search: Callable[[], Partition]) -> tuple[int, float]:
 
 
 def time_program(program: str, drawn: Weights) -> float:
-    """Return the microseconds for a cell of another program."""
+    """Return the microseconds per cell of another program."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "network.txt"
         with path.open("w") as file:
@@ -91,7 +91,7 @@ def time_program(program: str, drawn: Weights) -> float:
 
 
 def time_syrenn(program: str, drawn: Weights) -> float:
-    """Return SyReNN's microseconds for a cell, set-up included."""
+    """Return SyReNN's microseconds per cell, including its set-up."""
     (found,) = run_syrenn(
         program, drawn, [np.array([[-3.0, -3.0], [3, -3], [3, 3], [-3, 3]])], 0.05
     )
@@ -101,7 +101,7 @@ def time_syrenn(program: str, drawn: Weights) -> float:
 
 
 def tables() -> Iterator[Table]:
-    """Yield microseconds for a cell."""
+    """Yield microseconds per cell."""
     other, driver = os.environ.get("HARDMAX_CPP"), os.environ.get("HARDMAX_SYRENN")
     seeds = range(N_SEEDS)
     enumerate_regions(gaussian_weights(0, 2, 4).model, SQUARE)

@@ -1,6 +1,6 @@
-"""How the cost of a cell grows with width, depth, number of cells, keys and feed-forward units.
+"""Growth of the cost per cell with width, depth, number of cells, keys and feed-forward units.
 
-Searches stop at `MOST` cells; where a model has fewer, several models are drawn.
+Searches stop at `MOST` cells. If a model has fewer cells, several models are drawn.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -74,7 +74,7 @@ def draw_transformer(n_keys: int, d_ff: int) -> Model:
 
 
 def measure_cost(model: Model, dim: int, radius: float, count_only: bool) -> tuple[int, float, int]:
-    """Return the number of cells, the CPU seconds for each, warm, and signs left to integers."""
+    """Return the number of cells, the CPU seconds per cell, and the signs left to integers."""
     explore = planar.explore if dim == 2 else spatial.explore
     box = Box([-radius] * dim, [radius] * dim)
     n_cells = 0
@@ -83,7 +83,7 @@ def measure_cost(model: Model, dim: int, radius: float, count_only: bool) -> tup
     seed = 0
     while n_cells < LEAST:
         network = model(seed)
-        # The first search, of a few cells, prepares the network.
+        # The first search finds few cells and prepares the network.
         explore(network, box, count_only=count_only, max_cells=10, progress=False)
         found, seconds = cpu_seconds(
             lambda n=network: explore(n, box, count_only=count_only, max_cells=MOST, progress=False)
@@ -98,7 +98,7 @@ def measure_cost(model: Model, dim: int, radius: float, count_only: bool) -> tup
 def measure_rows(
     title: str, name: str, sizes: Iterable[tuple[float, Model]], dim: int = 2, radius: float = 5.0
 ) -> Iterator[list[object]]:
-    """Yield costs and local exponents by size; the size is the radius of the box if `name` is."""
+    """Yield costs and local exponents by size; for the name "radius", the size of the box."""
     before: tuple[float, float, float] | None = None
     for size, model in sizes:
         reach = size if name == "radius" else radius
@@ -115,7 +115,7 @@ def measure_rows(
 
 
 def tables() -> Iterator[Table]:
-    """Yield the cost of a cell by size."""
+    """Yield the cost per cell by size."""
     wide = (16, 32, 64, 128, 256, 512)
     less = wide[:-1]
     keys, deep = (8, 16, 32, 64, 128), (2, 4, 8, 16, 32)

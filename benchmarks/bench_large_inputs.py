@@ -1,7 +1,7 @@
-"""Large and ordinary inputs where the cost should follow their size: keys, level sets, dimensions.
+"""Large inputs whose cost should grow with their size: keys, level sets, dimensions.
 
-Qhull (scipy) finds the same hulls in the same run: of points in the plane, and of the forms of a
-head along a segment as points (slope, offset). It rounds.
+Qhull (scipy) computes the same hulls in the same run: of points in the plane, and of the forms of a
+head along a segment, as points (slope, offset). Qhull uses rounded arithmetic.
 """
 
 import os
@@ -35,7 +35,7 @@ N_ROUNDS = 3
 
 
 def draw_planar_points(kind: str, n: int) -> FloatArray:
-    """Draw points of which few, or all, are vertices, or many lie on the same lines."""
+    """Draw points of which few or all are vertices, or of which many lie on common lines."""
     rng = np.random.default_rng(n)
     if kind == "integers":
         return rng.integers(0, 1000, size=(n, 2)).astype(float)
@@ -65,7 +65,7 @@ def time_hulls() -> Table:
 
 
 def draw_head(n: int, rng: np.random.Generator) -> AttentionHead:
-    """Draw a head all of whose keys win along the first axis, between -1 and 1."""
+    """Draw a head whose keys all win along the first axis, between -1 and 1."""
     x = np.sort(rng.uniform(-1.0, 1.0, n))
     keys = np.column_stack([2.0 * x, rng.normal(size=n)])
     return AttentionHead(np.eye(2), keys, keys, 0.1 * np.eye(2), logit_bias=-x * x)
@@ -103,7 +103,7 @@ def time_heads() -> Table:
 
 
 def time_level_sets() -> Table:
-    """Time level sets beside the search for the cells."""
+    """Time level sets, and the search for the cells."""
     rows = []
     for widths in ([16, 16], [32, 32], [64, 64], [128, 128], [64, 64, 64]):
         weights = gaussian_weights(1, 2, *widths)
@@ -153,7 +153,7 @@ def time_high_dimensions() -> Table:
 
 
 def time_commands() -> Table:
-    """Time commands on a native file beside the same calls in Python, each in a new process."""
+    """Time commands on a native file and the same calls in Python, each in a new process."""
     rng, rows = np.random.default_rng(0), []
     shapes = (2, 8), (8, 1)
     model = ReluNetwork([rng.normal(size=shape) for shape in shapes], [np.zeros(8), np.zeros(1)])
@@ -184,7 +184,7 @@ def time_commands() -> Table:
 
 
 def _time_interpreter(folder: str, *arguments: str) -> float:
-    """Return the median CPU seconds of a new interpreter that finds its bytecode in a folder."""
+    """Return the median CPU seconds of a new interpreter with its bytecode in a folder."""
     environment = {key: value for key, value in os.environ.items() if key[:10] != "PYTHONDONT"}
     environment["PYTHONPYCACHEPREFIX"] = folder
     times = []
@@ -195,12 +195,12 @@ def _time_interpreter(folder: str, *arguments: str) -> float:
         )
         after = getrusage(RUSAGE_CHILDREN)
         times.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
-    # The first one compiles.
+    # The first run compiles the bytecode.
     return median(times[1:])
 
 
 def tables() -> Iterator[Table]:
-    """Yield the times of all of these."""
+    """Yield all of these times."""
     yield time_hulls()
     yield time_heads()
     yield time_level_sets()

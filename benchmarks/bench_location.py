@@ -1,4 +1,4 @@
-"""In which cell a point lies: points per CPU second, against the inequalities of its cell."""
+"""Point location: points per CPU second, compared with checking the inequalities of the cell."""
 
 from collections.abc import Iterator
 from functools import partial
@@ -49,7 +49,7 @@ def undecided_share(network: ArgmaxNetwork, inputs: FloatArray) -> float:
 
 
 def sum_of_hats() -> ReluNetwork:
-    """Sums of hats on a grid, each of them zero on most cells."""
+    """Return a sum of hats on a grid, each of which is zero on most cells."""
     rng, k = np.random.default_rng(0), 16
     first, bias = np.zeros((2, 2 * (k + 2))), np.tile((np.arange(k + 2) - 1) / -10, 2)
     first[0, : k + 2] = first[1, k + 2 :] = 1.0
@@ -62,7 +62,7 @@ def sum_of_hats() -> ReluNetwork:
 
 
 def tables() -> Iterator[Table]:
-    """Yield microseconds for a point."""
+    """Yield microseconds per point."""
     rng = np.random.default_rng(0)
     square = Box([-1, -1], [1, 1])
     start, end = rng.normal(size=(2, 16))

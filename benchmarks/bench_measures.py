@@ -1,4 +1,4 @@
-"""Volumes, points inside, largest balls and location: CPU time for a cell or point."""
+"""Volumes, interior points, largest balls and location: CPU time per cell or point."""
 
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -26,7 +26,7 @@ def median_cpu_seconds(function: Callable[[], Any]) -> float:
 
 
 def bytes_per_cell(part: Partition) -> float:
-    """Return the bytes that are kept for each cell."""
+    """Return the number of bytes stored per cell."""
     cells = part.cells
     arrays = cells.signatures, cells.maps, cells.map_radii, cells.vertices, cells.starts
     walls = () if cells.wall_names is None else (cells.wall_names.codes,)
@@ -35,25 +35,25 @@ def bytes_per_cell(part: Partition) -> float:
 
 
 def call_on_fresh_partition(part: Partition, question: str) -> None:
-    """Ask a partition that has not been asked before."""
+    """Call a method on a copy of a partition without cached results."""
     found = wrap_arrays(part.engine, part.network, part.domain, part.cells)
     fresh = Partition(part.network, part.domain, found, part.engine)
     getattr(fresh, question)
 
 
 def exact_volumes(part: Partition, cells: list[int]) -> None:
-    """Find the exact volumes of some cells."""
+    """Compute the exact volumes of some cells."""
     for cell in cells:
         assert part.polytope(cell).volume > 0
 
 
 def without_biases(model: ReluNetwork) -> ReluNetwork:
-    """Return a network all of whose walls go through the origin."""
+    """Return a network whose walls all pass through the origin."""
     return ReluNetwork(model.weights)
 
 
 def tables() -> Iterator[Table]:
-    """Yield microseconds for a cell."""
+    """Yield microseconds per cell."""
     rng = np.random.default_rng(0)
     square = Box([-1, -1], [1, 1])
     cubes = {dim: Box([-1] * dim, [1] * dim) for dim in range(3, 7)}

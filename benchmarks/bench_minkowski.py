@@ -1,6 +1,6 @@
-"""Vertices of Minkowski sums: exact and certified, against scipy's Qhull on the same data.
+"""Vertices of Minkowski sums: exact and certified, compared with scipy's Qhull on the same data.
 
-Qhull sees either all N^H sums at once, or the hull of the partial sum times the next set, set by
+Qhull gets either all N^H sums at once, or the sums of the hull so far with the next set, set by
 set.
 """
 

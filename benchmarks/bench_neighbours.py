@@ -1,4 +1,4 @@
-"""Neighbours, walls and regions in the plane, beside finding the cells."""
+"""Neighbours, walls and regions in the plane, compared with the search for the cells."""
 
 from collections.abc import Callable, Iterator
 from statistics import median
@@ -17,7 +17,7 @@ N_SEEDS = 9
 
 
 def list_families() -> Iterator[tuple[str, Callable[[int], Any], Any]]:
-    """Yield names, what makes a model of a seed, and domains."""
+    """Return names, functions that make a model from a seed, and domains."""
     for widths in WIDTHS:
         name = f"ReLU 2->[{widths[0]}] x {len(widths)}"
         yield name, lambda seed, widths=widths: gaussian_weights(seed, 2, *widths).model, SQUARE
@@ -33,7 +33,7 @@ def list_families() -> Iterator[tuple[str, Callable[[int], Any], Any]]:
 
 
 def tables() -> Iterator[Table]:
-    """Yield microseconds for a cell."""
+    """Yield microseconds per cell."""
     rows = []
     for name, make, domain in list_families():
         found = []
@@ -48,7 +48,7 @@ def tables() -> Iterator[Table]:
             )
             times = [cpu_seconds(question)[1] for question in questions]
             found.append((part.n_found, stored, *times))
-        # The first one pays for what is loaded.
+        # The first search also loads modules.
         kept = found[1:]
         each = [1e6 * median(one[k] / one[0] for one in kept) for k in range(1, 5)]
         ratios = [median((one[1] + one[k]) / one[1] for one in kept) for k in (2, 4)]

@@ -1,8 +1,8 @@
-"""Networks of any shape on segments and planes through images, and SyReNN beside it.
+"""Networks of any shape on segments and planes through images, compared with SyReNN.
 
-SyReNN is driven with dense layers (`drive_syrenn.cc`), so it takes part where a network is one of
-convolutions with strides and ReLUs alone, written out as matrices. Its program is named by the
-environment variable `HARDMAX_SYRENN`. With `--full` a larger triangle is searched as well.
+SyReNN is called with dense layers (`drive_syrenn.cc`). It therefore takes part only if a network
+consists of strided convolutions and ReLUs, which are written as matrices. The environment variable
+`HARDMAX_SYRENN` names its program. With `--full`, a larger triangle is searched as well.
 """
 
 import os
@@ -34,12 +34,12 @@ class Draw:
         self.rng = np.random.default_rng(seed)
 
     def weights(self, *shape: int) -> FloatArray:
-        """Weights, the outputs first."""
+        """Draw weights, with the outputs as the first axis."""
         fan = np.prod(shape[1:])
         return self.rng.normal(0, np.sqrt(2 / fan), shape).astype(np.float32).astype(np.float64)
 
     def biases(self, n: int) -> FloatArray:
-        """Biases of `n` outputs."""
+        """Draw the biases of `n` outputs."""
         return self.rng.normal(0, 0.1, n).astype(np.float32).astype(np.float64)
 
 
@@ -75,7 +75,7 @@ def resnet(seed: int = 0) -> GraphNetwork:
 
 
 def strided_network(seed: int = 0) -> GraphNetwork:
-    """Convolutions with strides and matrices, ReLUs between them: what SyReNN can be given."""
+    """Return strided convolutions and matrices with ReLUs between them, which SyReNN supports."""
     draw, build = Draw(seed), GraphBuilder()
     h = build.input((1, 28, 28))
     for n, c in ((6, 1), (16, 6)):
@@ -86,7 +86,7 @@ def strided_network(seed: int = 0) -> GraphNetwork:
 
 
 def dense_weights(net: GraphNetwork) -> Weights:
-    """The matrices of a network whose nodes are linear and ReLU in turn."""
+    """Return the matrices of a network whose nodes alternate between linear maps and ReLUs."""
     weights, biases = [], []
     columns = np.arange(net.dim_in)
     for node in (node for node in net.nodes if hasattr(node, "taps") or hasattr(node, "bias")):
@@ -109,20 +109,20 @@ def dense_weights(net: GraphNetwork) -> Weights:
 
 
 def draw_images(net: GraphNetwork) -> FloatArray:
-    """Three images of random pixels, as float32 numbers."""
+    """Draw three images of random pixels, as float32 numbers."""
     drawn = np.random.default_rng(5).random((3, net.dim_in))
     return drawn.astype(np.float32).astype(np.float64)
 
 
 def triangle_through_images(pictures: FloatArray, size: float) -> Slice:
-    """A part of the plane through three images, at the corner of the first."""
+    """Return a part of the plane through three images, at the corner of the first."""
     origin, directions = pictures[0], pictures[1:] - pictures[0]
     sides = np.array([[-1.0, 0.0], [0.0, -1.0], [1.0, 1.0]])
     return Slice(origin, directions, Polytope(sides, np.array([0.0, 0.0, size])))
 
 
 def measure_search(net: GraphNetwork, domain: Segment | Slice) -> tuple[int, int, int, float, str]:
-    """Return cells, pieces, questions to integers, CPU seconds and memory of a search."""
+    """Return cells, pieces, decisions left to integers, CPU seconds and memory of a search."""
     part, seconds, megabytes = cpu_seconds_and_megabytes(lambda: enumerate_regions(net, domain))
     memory = "" if megabytes is None else f"{megabytes:.0f}"
     return part.n_cells, part.n_pieces, part.found.n_exact, seconds, memory
@@ -132,7 +132,7 @@ COLUMNS = "network", "domain", "cells", "pieces", "decided in integers", "CPU s"
 
 
 def tables() -> Iterator[Table]:
-    """Yield what segments and planes through images cost, and the cell of one image."""
+    """Yield the cost of segments and planes through images, and of the cell of one image."""
     small, plain, large = lenet(), strided_network(), resnet()
     sizes = (0.01, 0.03) if "--full" in sys.argv else (0.01,)
     rows: list[tuple[object, ...]] = []

@@ -1,7 +1,7 @@
-"""ReLU networks in space, on segments and where rounding decides, beside other programs.
+"""ReLU networks in space, on segments and in degenerate cases, compared with other programs.
 
-Baselines in numpy (edge subdivision, clipping unit by unit) run in this process. relucent and parx
-run, if they are there, in another environment: `HARDMAX_PEERS` names that interpreter. SyReNN
+The NumPy baselines (edge subdivision, clipping unit by unit) run in this process. If available,
+relucent and parx run in another environment, whose interpreter `HARDMAX_PEERS` names. SyReNN
 (planes and lines, C++, float32) runs if `HARDMAX_SYRENN` names the program built from
 `drive_syrenn.cc`.
 """
@@ -39,7 +39,7 @@ def cube(half_width: float, dim: int) -> Box:
 
 
 def square(half_width: float) -> FloatArray:
-    """Return the corners of a square, anticlockwise."""
+    """Return the corners of a square, counterclockwise."""
     return half_width * np.array([[-1.0, -1.0], [1.0, -1.0], [1.0, 1.0], [-1.0, 1.0]])
 
 
@@ -60,7 +60,7 @@ def count_with_clipping(net: Weights, half_width: float) -> Outcome:
 
 
 def iter_rows(name: str, found: Sequence[tuple[str, Outcome, Outcome]]) -> Iterator[list[object]]:
-    """Yield a row for each program: what it found, and how much slower it is than its standard."""
+    """Yield a row for each program: its result, and its time relative to the reference."""
     for program, one, standard in found:
         case = name if program == found[0][0] else ""
         if not one.seconds:
@@ -73,7 +73,7 @@ def iter_rows(name: str, found: Sequence[tuple[str, Outcome, Outcome]]) -> Itera
 
 
 def compare_in_space(programs: Programs) -> Table:
-    """Compare on boxes and on all of space; those that take minutes see the first network alone."""
+    """Compare on boxes and on the whole space; slow programs get only the first network."""
     rows: list[list[object]] = []
     for name, nets in (
         ("3->[12, 12]", [gaussian_weights(67 + 100 * i, 3, 12, 12) for i in range(6)]),

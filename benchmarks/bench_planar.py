@@ -55,7 +55,7 @@ def transformer(numbers: Numbers, keys: Numbers, query: FloatArray, depth: int) 
 
 
 def gaussian_transformer(seed: int) -> ArgmaxNetwork:
-    """Draw one with Gaussian weights and depth 3."""
+    """Draw a transformer with Gaussian weights and depth 3."""
     rng = np.random.default_rng(seed)
 
     def numbers(*shape: int) -> FloatArray:
@@ -65,7 +65,7 @@ def gaussian_transformer(seed: int) -> ArgmaxNetwork:
 
 
 def binary_transformer(seed: int) -> ArgmaxNetwork:
-    """Draw one with weights in -1, -1/2, ..., 1 and distinct keys on a grid, of depth 3."""
+    """Draw a transformer of depth 3 with weights -1, -1/2, ..., 1 and distinct keys on a grid."""
     rng = np.random.default_rng(seed)
     grid = np.stack(np.meshgrid(np.arange(-3, 4), np.arange(-3, 4)), axis=-1).reshape(-1, 2) / 2.0
     return transformer(
@@ -77,7 +77,7 @@ def binary_transformer(seed: int) -> ArgmaxNetwork:
 
 
 def one_head(seed: int, n_keys: int, kind: str, dim: int) -> ArgmaxNetwork:
-    """Draw one head: Voronoi cells of its keys, or other offsets; without any, all forms meet."""
+    """Draw one head with Voronoi cells, with other offsets, or with none: all forms meet."""
     rng = np.random.default_rng(seed)
     keys = 2.0 * rng.normal(size=(n_keys, dim))
     if kind == "none, unit keys":
@@ -113,7 +113,7 @@ def measure_rate(
 
 
 def tables() -> Iterator[Table]:
-    """Yield rates of models, and what a cell of one head costs by the number of keys."""
+    """Yield rates for models, and the cost per cell of one head by the number of keys."""
     cases: list[tuple[str, list[ArgmaxNetwork]]] = [
         ("ReLU 2->[16, 16]", [gaussian_network(s, [16, 16]) for s in range(40)]),
         ("ReLU 2->[32, 32, 32]", [gaussian_network(s, [32, 32, 32]) for s in range(8)]),

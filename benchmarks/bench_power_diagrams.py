@@ -1,4 +1,4 @@
-"""Power diagrams against scipy's floating-point Qhull, and diagrams of higher order."""
+"""Power diagrams, compared with scipy's floating-point Qhull, and diagrams of higher order."""
 
 from collections.abc import Iterator
 
@@ -22,21 +22,21 @@ def count_lifted_hull(sites: np.ndarray, weights: np.ndarray) -> int:
 
 
 def count_visible_sites(points: np.ndarray, weights: np.ndarray | None) -> int:
-    """Count the sites that have cells with Qhull, or the extreme keys if there are no weights."""
+    """Count the sites with cells by Qhull; without weights, the extreme keys."""
     return (
         len(ConvexHull(points).vertices) if weights is None else count_lifted_hull(points, weights)
     )
 
 
 def build_diagram(points: np.ndarray, weights: np.ndarray | None) -> PowerDiagram:
-    """Return a new diagram that knows who wins, its neighbours, its vertices and its cells."""
+    """Return a new diagram with its winners, neighbours, vertices and cells."""
     diagram = PowerDiagram.from_keys(points) if weights is None else PowerDiagram(points, weights)
     _ = diagram.active, diagram.neighbours, diagram.vertices, diagram.cells()
     return diagram
 
 
 def measure_diagrams() -> Table:
-    """Measure diagrams of sites and of keys, with who wins, neighbours, vertices and cells."""
+    """Time the winners, neighbours, vertices and cells of diagrams of sites and of keys."""
     rng = np.random.default_rng(0)
     cases = []
     sizes = (1_000, 2), (10_000, 2), (100_000, 2), (1_000, 3), (10_000, 3), (200, 4), (1_000, 4)
@@ -73,7 +73,7 @@ def measure_diagrams() -> Table:
 
 
 def measure_wide_boxes() -> Table:
-    """Measure the regions of one head whose keys fill a unit square, on wider and wider boxes."""
+    """Measure the regions of a head with keys in the unit square, on larger and larger boxes."""
     keys = np.random.default_rng(3).random((3_000, 2))
     head = AttentionHead(np.eye(2), keys, keys, np.eye(2), logit_bias=-(keys**2).sum(axis=1) / 2)
     model = HardTransformer([Block([head])])
@@ -92,7 +92,7 @@ def measure_wide_boxes() -> Table:
 
 
 def measure_orders() -> Table:
-    """Measure diagrams of sets of k nearest sites."""
+    """Measure diagrams of the sets of k nearest sites."""
     rng = np.random.default_rng(2)
     plane = ((100, 2, 2), (100, 2, 10), (1000, 2, 2), (1000, 2, 10))
     rows = []

@@ -1,4 +1,4 @@
-"""Shattering transformers counted into the millions: cells per CPU second, and the three counts."""
+"""Shattering transformers with millions of cells: cells per CPU second, and the three counts."""
 
 from collections.abc import Iterator
 
@@ -26,7 +26,7 @@ CASES = [  # n_keys, dim, depth, d_ff, n_heads
 
 
 def measure_exact_rate(sizes: tuple[int, ...], cube: Box) -> float:
-    """Return cells per second of the search in integers alone, on one block of the same shape."""
+    """Return the rate of the search in integers alone, on one block of the same shape."""
     n_keys, dim, _, d_ff, n_heads = sizes
     model = shattering_transformer(n_keys, dim, 1, d_ff, n_heads)
     options = {"count_only": True, "exact": True, "max_cells": 300}
@@ -35,7 +35,7 @@ def measure_exact_rate(sizes: tuple[int, ...], cube: Box) -> float:
 
 
 def measure_row(sizes: tuple[int, ...]) -> tuple[object, ...]:
-    """Measure one family member, and check that all counts are the formula."""
+    """Measure one member of the family, and check that all counts equal the formula."""
     cube = unit_cube(sizes[1])
     expected = shattering_count(*sizes)
     model = shattering_transformer(*sizes)
@@ -55,7 +55,7 @@ def unit_cube(dim: int) -> Box:
 
 
 def count_only(model: object, cube: Box) -> int:
-    """Count the cells without keeping them."""
+    """Count the cells without storing them."""
     return enumerate_regions(model, cube, count_only=True).n_cells
 
 
@@ -65,7 +65,7 @@ def _require(found: int, expected: int) -> None:
 
 
 def tables() -> Iterator[Table]:
-    """Yield rates of transformers, and of one with self-attention."""
+    """Yield rates for transformers, and for one with self-attention."""
     rows = [measure_row(sizes) for sizes in CASES]
     tokens = shattering_self_attention(4, 2, 3, 4)
     found, seconds = cpu_seconds(lambda: count_only(tokens, unit_cube(2)))

@@ -1,6 +1,6 @@
-"""Cells per CPU second in three to five dimensions, on degenerate models as well.
+"""Cells per CPU second in three to five dimensions, including degenerate models.
 
-The peer in the same run is the split tree, which decides everything in integers.
+The reference in the same run is the split tree, which decides everything in integers.
 """
 
 import statistics
@@ -21,7 +21,7 @@ from hardmax.regions.engines import enumerate_regions
 N_SEEDS = 10
 N_RUNS = 9
 LEAST_SECONDS = 1.5
-"""Every model is searched in so many rounds at least, and for so long."""
+"""Minimum number of rounds and minimum number of seconds for the searches of each model."""
 
 
 def gaussian(seed, widths):
@@ -36,7 +36,7 @@ def gaussian(seed, widths):
 
 
 def without_biases(seed, widths):
-    """Draw Gaussian weights; every wall goes through the origin."""
+    """Draw Gaussian weights; every wall passes through the origin."""
     rng = np.random.default_rng(seed)
     shapes = zip(widths, [*widths[1:], 1], strict=True)
     return ReluNetwork([rng.normal(size=shape) for shape in shapes]).network
@@ -75,12 +75,12 @@ two_blocks = partial(transformer, n_blocks=2)
 
 
 def measure_rates(networks, domain):
-    """Return cells per CPU second counted, stored, and with neighbours, warm.
+    """Return the rates for counting, storing, and storing with neighbours.
 
-    The three take turns, so that what slows the machine down for a while slows them all.
+    The three tasks take turns, so that a temporary slowdown of the machine affects all of them.
 
     Returns:
-        The rates, how many cells there are, and the share of signs left to integers.
+        The rates, the number of cells, and the share of signs left to integers.
     """
 
     def find_neighbours():
@@ -108,7 +108,7 @@ def measure_rates(networks, domain):
 
 
 def measure_tree_rate(network, domain):
-    """Return cells per CPU second of the split tree on at most 100 cells, warm."""
+    """Return cells per CPU second of the split tree on at most 100 cells."""
     split_tree.explore(network, domain, count_only=True, max_cells=1)
     found, seconds = cpu_seconds(
         lambda: split_tree.explore(network, domain, count_only=True, max_cells=100)

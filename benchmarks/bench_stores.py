@@ -1,15 +1,15 @@
-"""Searches into folders: what they cost beside searches in memory, and whether a kill loses a cell.
+"""Searches into folders: their cost compared with searches in memory, and their resilience.
 
-With `--full` one that has more than 10^8 cells, for which there must be room for 8 GB on the disk.
-`python -m benchmarks.bench_stores` tries ends, and compares what was found in every bit with what a
-search finds that nobody stopped:
+With `--full`, one search finds more than 10^8 cells and needs 8 GB of disk space.
+`python -m benchmarks.bench_stores` interrupts searches, and checks that the results are bit-for-bit
+identical to an uninterrupted search:
 
 - `--kills`: a process that searches with two threads or two processes, in the plane or in space, or
-  that makes a certificate in parts, is ended by SIGKILL at random moments, twenty times each, while
-  another one keeps a core busy, and what it did is gone on with;
+  that makes a certificate in parts, is killed by SIGKILL at random moments, twenty times each, and
+  resumed; meanwhile, another process keeps a core busy;
 - `--dask`: a scheduler and two workers are started on this machine, and a worker is killed every
-  few seconds while they search;
-- `--disk`: a disk in memory is filled, made larger, and made read-only; who runs it must be root.
+  few seconds during the search;
+- `--disk`: a disk in memory is filled, enlarged, and made read-only; this requires root.
 """
 
 import logging
@@ -53,7 +53,7 @@ UNIT, LONG_FOLDS, MANY_FOLDS = Box([0, 0], [1, 1]), (8, 4), (11, 4)
 N_CORES = 32
 KILLS, SOME_FOLDS = 20, (6, 4)
 PAUSES, MORE_FOLDS = (1.5, 3.0), (8, 4)
-"""Seconds between kills of Dask workers, if all are there, and a search that takes longer."""
+"""Seconds between kills of Dask workers, and the folds and depth of a longer search."""
 
 
 def _run_search(dims: tuple[int, ...], options: dict, sent: object) -> None:
@@ -82,9 +82,9 @@ def iter_arrays(cells: CellArrays) -> list[int]:
 def measure_cost(
     dims: tuple[int, ...], **options: object
 ) -> tuple[int, tuple[float, ...], int, int]:
-    """Search in a process of its own: cells, seconds, most memory, bytes of cells in memory.
+    """Search in a separate process: cells, seconds, peak memory, and bytes of the cells in memory.
 
-    Seconds are those by the clock, of its CPU, and of the CPU of processes it has started.
+    The seconds are wall-clock time, its CPU time, and the CPU time of the processes it started.
     """
     context = multiprocessing.get_context("spawn")
     received, sent = context.Pipe(duplex=False)
@@ -105,7 +105,7 @@ WAYS = {
 
 
 def measure_row(network: str, dims: tuple[int, ...], way: str) -> list[object]:
-    """Return what a search costs in memory, or into a folder, with one or two workers."""
+    """Return the cost of a search in memory or into a folder, with one or two workers."""
     with tempfile.TemporaryDirectory() as folder:
         store = {"store": f"{folder}/store"} if way.startswith("store") else {}
         n_cells, spent, most, n_bytes = measure_cost(dims, **WAYS[way], **store)
@@ -136,7 +136,7 @@ TRIED = {
     "a network on R^3, 2 threads": (_space, 1.5, {"workers": 2}),
     "a certificate in parts, 2 processes": (_certify, 2.5, {"workers": 2}),
 }
-"""Who is killed, within how many seconds after it began, and how it searches."""
+"""For each search to kill: the model, the maximum number of seconds before a kill, and options."""
 
 
 def _search(name: str, folder: str, ready: object) -> None:
@@ -157,7 +157,7 @@ def _keep_core_busy() -> None:
 
 
 def kill_searches() -> None:
-    """Kill searches again and again, go on with them, and compare."""
+    """Kill searches repeatedly, resume them, and compare the results."""
     load = multiprocessing.get_context("spawn").Process(target=_keep_core_busy, daemon=True)
     load.start()
     for name in TRIED:
@@ -166,7 +166,7 @@ def kill_searches() -> None:
 
 
 def kill_repeatedly(name: str) -> None:
-    """Kill one search twenty times; one that is done begins anew."""
+    """Kill one search twenty times; a search that finishes earlier is started again."""
     context, rng = multiprocessing.get_context("spawn"), np.random.default_rng(0)
     given, latest, _ = TRIED[name]
     whole, seen = enumerate_regions(*given()), []
@@ -180,7 +180,7 @@ def kill_repeatedly(name: str) -> None:
                 process = context.Process(target=_search, args=(name, folder, ready))
                 process.start()
                 is_ready.recv()
-                # When all kills are spent, the search goes on to its end.
+                # After the last kill, the search runs to its end.
                 process.join(rng.uniform(0.0, latest) if len(seen) < KILLS else None)
                 is_killed = process.exitcode is None
                 if is_killed:
@@ -250,7 +250,7 @@ def run_cluster() -> None:
 
 
 def run_on_full_disk() -> None:
-    """Search into a disk that is full, then large, then read-only."""
+    """Search into a disk that is full, then larger, then read-only."""
     durable.LONG_S, runs._FIRST_BUDGET, runs.SLICE_S = 0.0, 2000, 0.001
     model = gaussian_weights(0, 2, 64, 64, 64).model
     with tempfile.TemporaryDirectory() as folder:
@@ -280,7 +280,7 @@ def run_on_full_disk() -> None:
 
 
 def tables() -> Iterator[Table]:
-    """Yield what searches cost in memory and into folders."""
+    """Yield the cost of searches in memory and into folders."""
     rows = [
         measure_row("" if way != "in memory" else name, dims, way)
         for name, dims in NETWORKS.items()
@@ -302,7 +302,7 @@ def tables() -> Iterator[Table]:
 
 
 def steady_tables() -> Iterator[Table]:
-    """Yield what two workers do in a search of some ten seconds, and what many would."""
+    """Yield the speedup of two workers in a search of about ten seconds, and an extrapolation."""
     found = {}
     for way in ("store", "store, 2 threads", "store, 2 processes"):
         with tempfile.TemporaryDirectory() as folder:
@@ -336,12 +336,12 @@ def steady_tables() -> Iterator[Table]:
 
 
 def cluster_table(seconds: float, own: float, gigabytes: float) -> Table:
-    """Say what a search of 10^9 cells like the folding one would take on a cluster.
+    """Extrapolate the cost of a search for 10^9 such cells on a cluster.
 
     Args:
-        seconds: CPU time of its jobs.
-        own: CPU time of the process that is asked.
-        gigabytes: What travels, and is written.
+        seconds: The CPU time of the jobs.
+        own: The CPU time of the calling process.
+        gigabytes: The data sent to the calling process and written by it.
     """
     lasts = max(seconds / N_CORES, own)
     return Table(

@@ -1,4 +1,4 @@
-"""Two threads instead of one: how many times as fast, in wall-clock time."""
+"""The wall-clock speedup of two threads over one."""
 
 import time
 from collections.abc import Iterator
@@ -36,7 +36,7 @@ def tables() -> Iterator[Table]:
         n_cells = len(enumerate_regions(model, SQUARE, count_only=True))
         row: list[object] = [f"2->[{widths[0]}] x {len(widths)}", n_cells]
         for options in WAYS:
-            # Taken in turns: the machine may become slower on the way.
+            # Take turns, because the machine may become slower in the meantime.
             times = [[time_search(model, n, **options) for n in (1, 2)] for _ in range(N_RUNS)]
             one, two = (1e3 * min(column) for column in zip(*times, strict=True))
             row += [one, two, one / two]

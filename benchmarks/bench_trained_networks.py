@@ -1,8 +1,8 @@
-"""A LeNet and a ResNet-8 trained with torch on drawn shapes, on segments and planes through images.
+"""A LeNet and a ResNet-8 trained with torch, on segments and planes through images.
 
-Images are shapes of ten kinds on a black ground, as digits are: large parts of two images agree, so
-that many windows see the same. The weights are kept in the folder that `HARDMAX_TRAINED` names, if
-it does. With `--full` larger triangles are searched as well.
+Images show shapes of ten kinds on a black background, as images of digits do: large parts of two
+images are equal, so many windows see the same pixels. The weights are stored in the folder that
+`HARDMAX_TRAINED` names, if it is set. With `--full`, larger triangles are searched as well.
 """
 
 import os
@@ -25,7 +25,7 @@ _N_IMAGES, _BATCH = 4000, 100
 
 
 def draw_shapes(n: int, side: int, n_channels: int, seed: int) -> tuple[FloatArray, AnyArray]:
-    """Images `(n, n_channels, side, side)` of shapes with soft edges, and their kinds."""
+    """Draw images `(n, n_channels, side, side)` of shapes with soft edges, and their kinds."""
     rng = np.random.default_rng(seed)
     kinds = rng.integers(0, 10, n)
     rows, columns = np.mgrid[:side, :side] + 0.5
@@ -63,7 +63,7 @@ def lenet() -> nn.Module:
 
 
 class Block(nn.Module):
-    """Two convolutions with batch normalisation, and what came in, added."""
+    """Two convolutions with batch normalisation and a residual connection."""
 
     def __init__(self, n: int, m: int, stride: int) -> None:
         super().__init__()
@@ -74,7 +74,7 @@ class Block(nn.Module):
         self.outer = nn.Identity() if stride == 1 else nn.Conv2d(n, m, 1, stride)
 
     def forward(self, x: Any) -> Any:
-        """Apply it."""
+        """Apply the block."""
         return torch.relu(self.inner(x) + self.outer(x))
 
 
@@ -90,7 +90,7 @@ def resnet() -> nn.Module:
 def load_or_train(
     name: str, module: nn.Module, images: AnyArray, kinds: AnyArray, epochs: int
 ) -> None:
-    """Train a network with Adam, or read its weights where they are kept."""
+    """Read stored weights, or train a network with Adam and store them."""
     folder = os.environ.get("HARDMAX_TRAINED")
     path = Path(folder) / f"{name}.pt" if folder else None
     if path is not None and path.exists():
@@ -110,7 +110,7 @@ def load_or_train(
 
 
 def tables() -> Iterator[Table]:
-    """Yield what segments and planes through images cost, before and after training."""
+    """Yield the cost of segments and planes through images, before and after training."""
     torch.manual_seed(0)
     torch.set_num_threads(1)
     rows: list[tuple[object, ...]] = []

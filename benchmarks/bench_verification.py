@@ -1,7 +1,7 @@
-"""The verifiers of certificates: cells checked in each CPU second, set-up included.
+"""The verifiers of certificates: cells checked per CPU second, including set-up.
 
-Deep networks are checked on a square around the origin that has some thousand cells. With `--full`
-there are the deepest networks as well.
+Deep networks are checked on a square around the origin with some thousand cells. With `--full`, the
+deepest networks are included.
 """
 
 import itertools
@@ -24,7 +24,7 @@ MOST_IN_INTEGERS = 2_000
 
 
 def time_verification(model: Any, certificate: Any, method: str, rounds: int = 1) -> float:
-    """Verify a certificate that is right, and return the CPU time it took."""
+    """Verify a valid certificate, and return the CPU time."""
     verdict, seconds = cpu_seconds(
         lambda: verify_certificate(model, certificate, method=method), rounds
     )
@@ -33,7 +33,7 @@ def time_verification(model: Any, certificate: Any, method: str, rounds: int = 1
 
 
 def relu(seed: int, *sizes: int) -> ReluNetwork:
-    """A network with float32 Gaussian weights, He scaling."""
+    """Draw a network with float32 Gaussian weights and He scaling."""
     rng = np.random.default_rng(seed)
     weights, biases = [], []
     for fan, width in itertools.pairwise(sizes):
@@ -43,7 +43,7 @@ def relu(seed: int, *sizes: int) -> ReluNetwork:
 
 
 def integer_relu(seed: int, *sizes: int) -> ReluNetwork:
-    """A network with small integer weights: many walls meet in a point, or coincide."""
+    """Draw a network with small integer weights: many walls coincide or meet in a point."""
     rng = np.random.default_rng(seed)
     pairs = list(itertools.pairwise(sizes))
     return ReluNetwork(
@@ -53,7 +53,7 @@ def integer_relu(seed: int, *sizes: int) -> ReluNetwork:
 
 
 def transformer(seed: int, n_blocks: int) -> HardTransformer:
-    """Two heads over eight keys and eight units in each block, float64 Gaussian weights."""
+    """Draw blocks of two heads with eight keys, and eight units, with float64 Gaussian weights."""
     rng = np.random.default_rng(seed)
 
     def draw(*shape: int) -> np.ndarray:
@@ -67,7 +67,7 @@ def transformer(seed: int, n_blocks: int) -> HardTransformer:
 
 
 def maxout(seed: int, width: int, depth: int) -> MaxoutNetwork:
-    """Units of two pieces, float32 Gaussian weights of variance 1/n."""
+    """Draw units of two pieces with float32 Gaussian weights of variance 1/n."""
     rng = np.random.default_rng(seed)
     weights: list[Any] = []
     biases: list[Any] = []
@@ -80,7 +80,7 @@ def maxout(seed: int, width: int, depth: int) -> MaxoutNetwork:
 
 
 def find_square(model: Any, fewest: int = 2_000, most: int = 20_000) -> Box:
-    """A square around the origin on which a model has so many cells, if one is found."""
+    """Return a square around the origin on which a model has about this many cells, or None."""
     radius = 5.0
     for _ in range(40):
         square = Box([-radius, -radius], [radius, radius])
@@ -92,7 +92,7 @@ def find_square(model: Any, fewest: int = 2_000, most: int = 20_000) -> Box:
 
 
 def shallow_models() -> list[tuple[str, Any, Any]]:
-    """Networks of two and three layers."""
+    """Return networks of two and three layers."""
     square = Box([-5.0, -5.0], [5.0, 5.0])
     return [
         ("ReLU 2->[16, 16]", relu(65, 2, 16, 16, 1), square),
@@ -108,7 +108,7 @@ def shallow_models() -> list[tuple[str, Any, Any]]:
 
 
 def deep_models(is_full: bool) -> list[tuple[str, Any, Any]]:
-    """Networks of 8 to 32 layers, transformers of 6 to 12 blocks."""
+    """Return networks of 8 to 32 layers and transformers of 6 to 12 blocks."""
     shapes = [(3, 10, 8), (1, 16, 8), (2, 16, 16), (4, 32, 8)]
     blocks = [(7, 6), (8, 9), (9, 12)]
     if is_full:
@@ -125,7 +125,7 @@ def deep_models(is_full: bool) -> list[tuple[str, Any, Any]]:
 
 
 def tables() -> Iterator[Table]:
-    """Yield cells made and checked in a second."""
+    """Yield cells per second for making and checking certificates."""
     rows = []
     for name, model, domain in shallow_models() + deep_models("--full" in sys.argv):
         part = enumerate_regions(model, domain)

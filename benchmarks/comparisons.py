@@ -1,8 +1,8 @@
-"""What is compared: the inputs, and on each of them hardmax beside what one would take instead.
+"""The comparisons: the inputs, and on each of them hardmax and the usual alternatives.
 
-Every program gets the same arrays and starts from them: building a model is part of its time. Where
-a program is missing, its entry says so. The right counts of cells are those of certificates, which
-the independent verifier accepts.
+All programs start from the same arrays, so building a model is part of the time. If a program is
+missing, its entry states this. The correct counts of cells come from certificates that the
+independent verifier accepts.
 """
 
 from collections.abc import Callable, Sequence
@@ -33,7 +33,7 @@ from hardmax.verify.checking import verify_certificate
 
 HALF_WIDTH = 3.0
 MOST_FOR_RELUCENT = 600
-"""relucent takes about ten milliseconds for a cell: larger networks are left to the others."""
+"""Maximum number of cells for relucent, which takes about ten milliseconds per cell."""
 
 Section = Callable[[Programs], list[Comparison]]
 
@@ -197,7 +197,7 @@ def compare_extreme_keys(programs: Programs) -> list[Comparison]:
 
 
 def _count_witnesses(points: np.ndarray) -> int:
-    """Count the keys that win where the query is the key itself: no proof, and some are missed."""
+    """Count the keys that win at the query equal to the key: no proof, and some keys are missed."""
     winners = (points @ points.T).argmax(axis=0)
     return int((winners == np.arange(len(points))).sum())
 
@@ -227,7 +227,7 @@ def compare_minkowski(programs: Programs) -> list[Comparison]:
         sets = draw_point_sets(dim, n_sets, n_points)
         ours = measure("hardmax", lambda s=sets: minkowski_vertices(s).count)
         theirs = measure(name, lambda s=sets, p=peer: p(s), 0.0)
-        # Where all sums are few, Qhull is right about Gaussian points, and both must agree.
+        # If there are few sums, Qhull is correct for Gaussian points, and both counts must agree.
         truth = theirs.count if theirs.count is not None else -1
         asked = {} if least is None else {name: least}
         case = f"d = {dim}, H = {n_sets}, N = {n_points}"
@@ -320,7 +320,7 @@ def compare_diagrams(programs: Programs) -> list[Comparison]:
 def time_growing_networks(programs: Programs) -> list[tuple[str, list[int], list[float]]]:
     """Time networks 2->[w, w, w] of growing width: programs, their cells and their CPU seconds.
 
-    Where a program counts other cells than hardmax it is left out.
+    A program whose counts differ from hardmax is left out.
     """
     box = Box([-HALF_WIDTH] * 2, [HALF_WIDTH] * 2)
     corners = HALF_WIDTH * np.array([[-1.0, -1.0], [1.0, -1.0], [1.0, 1.0], [-1.0, 1.0]])
@@ -363,4 +363,4 @@ SECTIONS: Sequence[tuple[str, str, Section]] = (
     ("Power diagrams", "sites", compare_diagrams),
     ("Max-plus products", "entries", compare_products),
 )
-"""Title, what is counted, and the comparisons."""
+"""The title, the name of the objects counted, and the comparisons."""

@@ -1,8 +1,9 @@
 """Run by the interpreter of another environment: cells that parx finds, and its CPU seconds.
 
-Usage: `python drive_parx.py WEIGHTS.npz MOST_CELLS`; the arrays are `w0`, `b0`, `w1`, ... with
-weights acting on row vectors, the output layer included. Prints one line of JSON. parx does not
-start without Julia, but its method `exact_python` never calls it, so it is told that there is one.
+Usage: `python drive_parx.py WEIGHTS.npz MOST_CELLS`. The arrays are `w0`, `b0`, `w1`, ... with
+weights acting on row vectors, including the output layer. Prints one line of JSON. parx does not
+start without Julia, although its method `exact_python` never calls it; hence this script pretends
+that Julia is available.
 """
 
 import contextlib
@@ -16,11 +17,11 @@ import numpy as np
 
 
 class _Full(Exception):  # noqa: N818
-    """The cells asked for have been found."""
+    """The requested number of cells has been found."""
 
 
 class _Cells(list[Any]):
-    """A list that stops the search when it is full; parx itself knows no limit."""
+    """A list that stops the search when it is full, because parx has no limit."""
 
     def __init__(self, most: int) -> None:
         super().__init__()
@@ -59,7 +60,7 @@ def main() -> None:
                 results=cells,
             )
         answer: dict[str, Any] = {"cells": len(cells), "seconds": time.process_time() - start}
-    except Exception as error:  # A peer may refuse in any way it likes.
+    except Exception as error:  # The program may fail in any way.
         answer = {"error": f"{type(error).__name__}: {str(error)[:120]}"}
     print(json.dumps(answer))
 

@@ -1,7 +1,7 @@
 """Run by the interpreter of another environment: cells that relucent finds, and its CPU seconds.
 
-Usage: `python drive_relucent.py WEIGHTS.npz MOST_CELLS`; the arrays are `w0`, `b0`, `w1`, ... with
-weights acting on row vectors, the output layer included. Prints one line of JSON.
+Usage: `python drive_relucent.py WEIGHTS.npz MOST_CELLS`. The arrays are `w0`, `b0`, `w1`, ... with
+weights acting on row vectors, including the output layer. Prints one line of JSON.
 """
 
 import json
@@ -29,7 +29,7 @@ def main() -> None:
         start = cpu_seconds()
         found.bfs(max_polys=most, nworkers=1, verbose=0)
         answer = {"cells": len(found), "seconds": cpu_seconds() - start}
-    except Exception as error:  # A peer may refuse in any way it likes.
+    except Exception as error:  # The program may fail in any way.
         answer = {"error": f"{type(error).__name__}: {str(error)[:120]}"}
     print(json.dumps(answer))
 

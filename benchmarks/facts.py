@@ -1,6 +1,6 @@
-"""The table of measured facts in the README: `python -m benchmarks.facts`, or with `--write`.
+"""The table of measured facts in the README: `python -m benchmarks.facts [--write]`.
 
-CPU time of one thread, medians of several runs; the table says when and on what.
+CPU times of one thread, as medians of several runs; the table states the date and the machine.
 """
 
 import re
@@ -23,7 +23,7 @@ README = Path(__file__).parents[1] / "README.md"
 
 
 def time_first_answer() -> float:
-    """Return the CPU seconds of a new process for the ten lines of the README."""
+    """Return the CPU seconds of a new process that runs the ten lines of the README."""
     code = README.read_text(encoding="utf-8").split("```python")[1].split("```")[0]
     lines = "\n".join(re.findall(r"^>>> (.*)$", code, flags=re.MULTILINE))
     program = f"{lines}\nimport time\nprint(time.process_time())"
@@ -35,7 +35,7 @@ def time_first_answer() -> float:
 
 
 def measure_facts() -> Table:
-    """Measure; return each fact with its number."""
+    """Measure all facts; return each with its number."""
     box = hm.Box([-5, -5], [5, 5])
     net = gaussian_weights(0, 2, 64, 64, 64).model
     part, found = cpu_seconds(lambda: hm.enumerate_regions(net, box), 5)

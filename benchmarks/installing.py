@@ -1,7 +1,8 @@
-"""Sizes and times of an installation: `python -m benchmarks.installing`, or with `--write`.
+"""Sizes and times of an installation: `python -m benchmarks.installing [--write]`.
 
-Wheels and sources are those that `make wheel` and `make cross` left in `dist/`; what hardmax needs
-is measured where it is installed here. The core is compiled once more, in a folder of its own.
+The wheels and sources are the files in `dist/` that `make wheel` and `make cross` wrote. The
+dependencies of hardmax are measured where they are installed in this environment. The core is
+compiled once more, in a separate folder.
 """
 
 import os
@@ -25,10 +26,10 @@ EXTRAS = "torch", "onnx", "arrow", "store", "dask", "app", "notebooks"
 
 
 def list_requirements(name: str, extra: str = "") -> set[str]:
-    """Return the packages that one needs, with an extra, itself included, as far as they are here.
+    """Return a package and its dependencies with an extra, if they are installed.
 
     Raises:
-        PackageNotFoundError: If one of them is not here.
+        PackageNotFoundError: If one of them is not installed.
     """
     found, waiting = set(), [(name, extra)]
     while waiting:
@@ -51,7 +52,7 @@ def package_size(name: str) -> int:
 
 
 def list_built_files() -> list[tuple[str, str]]:
-    """Return the sizes of what is in `dist/`."""
+    """Return the sizes of the files in `dist/`."""
     rows = [("sources", _megabytes(p.stat().st_size)) for p in (ROOT / "dist").glob("*.tar.gz")]
     for path in sorted((ROOT / "dist").glob("*.whl")):
         machine = next((one for one in ("x86_64", "aarch64") if one in path.name), "")
@@ -63,7 +64,7 @@ def list_built_files() -> list[tuple[str, str]]:
 
 
 def list_packages() -> list[tuple[str, str]]:
-    """Return the sizes of what hardmax needs, and of what its extras need in addition."""
+    """Return the sizes of the dependencies of hardmax, and of the additional ones of its extras."""
     base = list_requirements("hardmax") - {"hardmax"}
     rows = [("dependencies, installed", _megabytes(sum(map(package_size, base))))]
     for extra in EXTRAS:
@@ -77,7 +78,7 @@ def list_packages() -> list[tuple[str, str]]:
 
 
 def time_import() -> float:
-    """Return the CPU seconds that a new process spends on importing hardmax."""
+    """Return the CPU seconds that a new process takes to import hardmax."""
     code = "import time; t = time.process_time(); import hardmax; print(time.process_time() - t)"
     command = [sys.executable, "-c", code]
     runs = [subprocess.run(command, capture_output=True, text=True, check=True) for _ in range(5)]

@@ -1,9 +1,9 @@
 """The longer measurements of README.md: `python -m benchmarks.longer [--write] [NAME ...]`.
 
-Each benchmark runs in a process of its own, one after the other, and prints its tables; with
-`--write` they replace what README.md has between the marks of that name, with date and machine. One
-that fails leaves what was there; the command then ends with status 1 and names it. `--full`
-measures what takes minutes as well.
+Each benchmark runs in a separate process, one after the other, and prints its tables. With
+`--write`, they replace the text between the marks of that name in README.md, with date and machine.
+If a benchmark fails, its old text is kept, and the command ends with status 1 and names it.
+`--full` also runs the measurements that take minutes.
 """
 
 import argparse
@@ -40,7 +40,8 @@ def main() -> None:
     options = ["--full"] if wanted.full else []
     first, failed = current_moment(), []
     for name in select_benchmarks(wanted.names):
-        # The load before the first: later ones would see what was measured before them.
+        # The load before the first benchmark, because later ones would include the previous
+        # benchmarks.
         began = replace(current_moment(), load=first.load)
         text = run_benchmark(name, options)
         if text is None:

@@ -1,4 +1,4 @@
-"""Where and when something was measured, and whether the machine was quiet."""
+"""The machine and the time of a measurement, and whether the machine was quiet."""
 
 import os
 import platform
@@ -12,14 +12,14 @@ import numpy as np
 from hardmax import __version__
 
 _BUSY = 0.5
-"""Other programs on more than this part of the cores make times doubtful.
+"""Measured times are doubtful if other programs use more than this share of the cores.
 
-Processes that nobody waits for, as those of a browser, count among the others.
+Processes that this process does not wait for, such as a browser's, count as other programs.
 """
 
 
 def processor_name() -> str:
-    """Return what the machine calls its processor."""
+    """Return the name of the processor."""
     try:
         text = Path("/proc/cpuinfo").read_text(encoding="utf-8")
     except OSError:
@@ -29,19 +29,19 @@ def processor_name() -> str:
 
 
 def library_versions() -> str:
-    """Return the versions of what was measured."""
+    """Return the versions of the measured programs."""
     return f"hardmax {__version__}, Python {platform.python_version()}, numpy {np.__version__}"
 
 
 @dataclass(frozen=True)
 class Moment:
-    """When something began.
+    """The state of the machine at the start of a measurement.
 
     Attributes:
-        load: How many programs wanted to run, over the last minute.
-        wall: Seconds of a clock.
-        busy: CPU seconds of all programs since the machine started; None where that is not known.
-        own: CPU seconds of this process and of those it waited for.
+        load: The load average over the last minute.
+        wall: The time of a clock, in seconds.
+        busy: CPU seconds of all programs since the machine started; None if not known.
+        own: CPU seconds of this process and of the processes that it waited for.
     """
 
     load: float
@@ -51,14 +51,14 @@ class Moment:
 
 
 def current_moment() -> Moment:
-    """Return the present moment."""
+    """Return the state of the machine now."""
     return Moment(
         os.getloadavg()[0], time.perf_counter(), _total_cpu_seconds(), sum(os.times()[:4])
     )
 
 
 def describe(began: Moment) -> dict[str, str]:
-    """Say where and when something was measured that began then and is over now."""
+    """Return facts about a measurement that began at `began` and has just ended."""
     ended = current_moment()
     wall = ended.wall - began.wall
     load = f"load {began.load:.2f} at the start"
@@ -77,12 +77,12 @@ def describe(began: Moment) -> dict[str, str]:
 
 
 def format_line(command: str, facts: dict[str, str]) -> str:
-    """Return such facts as a line of Markdown, with the command that measures."""
+    """Format such facts as a line of Markdown, with the command that measures."""
     return f"*{'; '.join([f'`{command}`', *facts.values()])}.*"
 
 
 def _total_cpu_seconds() -> float | None:
-    """Return the CPU seconds that all programs used since the machine started."""
+    """Return the CPU seconds of all programs since the machine started."""
     try:
         first = Path("/proc/stat").read_text(encoding="utf-8").partition("\n")[0]
     except OSError:

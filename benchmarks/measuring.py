@@ -1,4 +1,4 @@
-"""One program on one input: what it found, its CPU seconds and its peak memory."""
+"""One program on one input: its result, its CPU seconds and its peak memory."""
 
 import statistics
 import time
@@ -13,14 +13,14 @@ _STATUS, _CLEAR = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 
 @dataclass(frozen=True)
 class Measured:
-    """What a program found.
+    """The result of a program.
 
     Attributes:
-        program: Its name; the first entry of a comparison is ours.
-        count: What it counted; None if it did not run.
-        seconds: CPU seconds, set-up of the model included, the least of several runs.
-        megabytes: How far its memory rose above what was in use before; None if not known.
-        remark: Why it did not run, or what its time stands for.
+        program: The name of the program; the first entry of a comparison is hardmax.
+        count: The count; None if the program did not run.
+        seconds: The minimum CPU seconds of several runs, including the set-up of the model.
+        megabytes: The increase of the memory in use; None if not known.
+        remark: The reason why the program did not run, or a remark on its time.
     """
 
     program: str
@@ -32,13 +32,13 @@ class Measured:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Programs side by side on one input.
+    """Several programs on one input.
 
     Attributes:
-        case: What is counted.
-        truth: The right count, decided in integers.
-        found: Ours first, then the others.
-        least: For a program by name, how many times as fast as it we have to be at least.
+        case: A description of the input.
+        truth: The correct count, decided in integers.
+        found: The results, hardmax first.
+        least: The minimum required speedup over each program, by name.
     """
 
     case: str
@@ -47,7 +47,7 @@ class Comparison:
     least: dict[str, float] = field(default_factory=dict)
 
     def ratio(self, other: Measured) -> float | None:
-        """Return how many times as long as ours another program takes; None if it is wrong."""
+        """Return the time of another program relative to ours; None if its count is wrong."""
         ours = self.found[0]
         if other.count != self.truth or ours.count != self.truth:
             return None
@@ -55,7 +55,7 @@ class Comparison:
 
     @property
     def failures(self) -> list[str]:
-        """Say what is wrong with ours: its count, or that a ratio fell below what is asked."""
+        """Describe the failures of hardmax: a wrong count, or a ratio below the required one."""
         ours = self.found[0]
         if ours.count != self.truth:
             return [f"{self.case}: {ours.program} counts {ours.count}, not {self.truth}"]
@@ -70,7 +70,7 @@ class Comparison:
 
 
 def cpu_seconds(work: Callable[[], Result], rounds: int = 1) -> tuple[Result, float]:
-    """Return what the last of some calls returned, and the median of their CPU seconds."""
+    """Return the result of the last of several calls, and the median of their CPU seconds."""
     times = []
     for _ in range(rounds):
         start = time.process_time()
@@ -80,7 +80,7 @@ def cpu_seconds(work: Callable[[], Result], rounds: int = 1) -> tuple[Result, fl
 
 
 def cpu_seconds_and_megabytes(work: Callable[[], Result]) -> tuple[Result, float, float | None]:
-    """Return what a call returned, its CPU seconds, and how far memory rose meanwhile."""
+    """Return the result of a call, its CPU seconds, and the increase of the peak memory."""
     before = _forget_peak()
     result, seconds = cpu_seconds(work)
     risen = _peak()
@@ -88,7 +88,7 @@ def cpu_seconds_and_megabytes(work: Callable[[], Result]) -> tuple[Result, float
 
 
 def measure(program: str, count: Callable[[], int], least_seconds: float = 0.3) -> Measured:
-    """Run something that counts, first for its memory, then again and again for its time."""
+    """Run a count once for its memory, and then repeatedly for its time."""
     try:
         found, _, risen = cpu_seconds_and_megabytes(count)
         best, spent = float("inf"), -1.0
@@ -97,16 +97,16 @@ def measure(program: str, count: Callable[[], int], least_seconds: float = 0.3) 
             count()
             seconds = time.process_time() - start
             best, spent = min(best, seconds), max(spent, 0.0) + seconds
-    except Exception as error:  # A program may fail in any way on degenerate input.
+    except Exception as error:  # A program may fail in any way on degenerate inputs.
         return Measured(program, remark=f"raises {type(error).__name__}")
     return Measured(program, found, best, risen)
 
 
 def _forget_peak() -> float | None:
-    """Set the peak of this process's memory to what is in use, and return that, in megabytes."""
+    """Reset the peak memory of this process to its current memory, and return that in megabytes."""
     try:
         _CLEAR.write_text("5")
-    except OSError:  # Only Linux can.
+    except OSError:  # Only Linux supports this.
         return None
     return _status("VmRSS")
 

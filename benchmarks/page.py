@@ -1,9 +1,9 @@
-"""`make bench`: every comparison in one run, written as a page; ends with status 1 if one fails.
+"""`make bench`: run every comparison and write a page; exits with status 1 if one fails.
 
-A comparison fails if hardmax counts wrongly, or if it is slower beside another program than the
-comparison allows: ratios within one run say the same on every machine. Programs that are missing
-are named with the way to get them. `--write` puts the tables into README.md as well, and the
-picture of the growth beside the pictures of the pages.
+A comparison fails if a count of hardmax is wrong, or if hardmax is slower relative to another
+program than the comparison allows; ratios within one run are comparable across machines. Missing
+programs are listed with instructions for installing them. `--write` also puts the tables into
+README.md and updates the picture of the growth.
 """
 
 import argparse
@@ -32,11 +32,11 @@ _README = Path(__file__).with_name("README.md")
 _PICTURE = "../docs/images/growth.svg"
 
 Growth = Sequence[tuple[str, list[int], list[float]]]
-"""For each program its name, the cells of every network and the CPU seconds it took."""
+"""For each program: its name, the number of cells of every network, and the CPU seconds."""
 
 _GROWN = "Networks 2->[w, w, w] on the square. A wrong count has no mark."
 _SET_UP = 300
-"""Up to so many cells set-up counts."""
+"""Number of cells up to which the set-up time matters."""
 
 _WAYS = {
     "SyReNN": "build benchmarks/drive_syrenn.cc as its first lines say, set HARDMAX_SYRENN",
@@ -181,14 +181,14 @@ def _format_megabytes(risen: float | None) -> str:
 
 
 def _growth_section(growth: Growth) -> str:
-    """Show seconds against cells."""
+    """Return the section that shows seconds against cells."""
     words = f"{_GROWN} {_format_exponents(growth)}"
     drawn = embed_image(_draw_growth(growth), "svg+xml", "CPU seconds against cells")
     return f"<p>{escape(words)}</p><figure>{drawn}</figure>"
 
 
 def _draw_growth(growth: Growth) -> bytes:
-    """Draw seconds against cells, and the lines that were fitted."""
+    """Draw seconds against cells with the fitted lines."""
     with off_screen():
         figure, (ax,) = create_row(1)
         for (name, cells, seconds), mark in zip(growth, "os^Dv", strict=False):
@@ -205,7 +205,7 @@ def _draw_growth(growth: Growth) -> bytes:
 
 
 def _fit_line(cells: list[int], seconds: list[float]) -> Any:
-    """Fit a line to the logarithms, from where set-up no longer counts."""
+    """Fit a line to the logarithms, from the size where set-up becomes negligible."""
     many = np.array(cells) > _SET_UP
     if many.sum() < 2:
         return None
@@ -213,7 +213,7 @@ def _fit_line(cells: list[int], seconds: list[float]) -> Any:
 
 
 def _format_exponents(growth: Growth) -> str:
-    """Say with which exponents the seconds grow with the cells."""
+    """Describe the exponents with which the seconds grow with the cells."""
     lines = {name: _fit_line(cells, seconds) for name, cells, seconds in growth}
     slopes = [f"{name} {line[0]:.2f}" for name, line in lines.items() if line is not None]
     return f"Fitted exponents: {', '.join(slopes)}."
@@ -250,7 +250,7 @@ def _format_markdown(
 
 
 def _list_faster(tables: Sequence[tuple[str, str, str, list[Comparison]]]) -> str:
-    """Say where others are right and faster, and how many times as fast."""
+    """Describe where other programs are correct and faster, and by which factor."""
     ratios = [
         (one.program, comparison.case, ratio)
         for *_, found in tables

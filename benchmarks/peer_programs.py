@@ -1,7 +1,7 @@
-"""Run a program that counts cells, in this process or in another, and take its CPU seconds.
+"""Run a program that counts cells, in this process or another, and measure its CPU seconds.
 
-relucent and parx need an environment of their own, SyReNN a program built from
-`drive_syrenn.cc`; where they are not there, the outcome says so.
+relucent and parx need a separate environment, and SyReNN a program built from `drive_syrenn.cc`. If
+one of them is missing, the outcome states this.
 """
 
 import json
@@ -22,9 +22,9 @@ _HERE = Path(__file__).parent
 
 
 class Outcome(NamedTuple):
-    """What a program found, and the CPU seconds it took; or why it found nothing.
+    """The cells found by a program and its CPU seconds, or the reason for finding none.
 
-    `setup` is the CPU seconds before the search, where they were measured apart.
+    `setup` is the CPU seconds before the search, if they were measured separately.
     """
 
     cells: int = 0
@@ -34,14 +34,14 @@ class Outcome(NamedTuple):
 
 
 class Programs(NamedTuple):
-    """Where the other programs are, if they are there."""
+    """The paths of the other programs, if they are available."""
 
     python: str | None
     syrenn: str | None
 
 
 def measure_outcome(count: Callable[[], int], least_seconds: float = _LEAST_SECONDS) -> Outcome:
-    """Run something that counts cells a few times, warm; keep the best time."""
+    """Run a function that counts cells a few times, and keep the best time."""
     try:
         cells, spent, best = count(), 0.0, np.inf
         while spent < least_seconds:
@@ -49,13 +49,13 @@ def measure_outcome(count: Callable[[], int], least_seconds: float = _LEAST_SECO
             count()
             seconds = time.process_time() - start
             spent, best = spent + seconds, min(best, seconds)
-    except Exception as error:  # A baseline may fail in any way on degenerate input.
+    except Exception as error:  # A baseline may fail in any way on degenerate inputs.
         return Outcome(remark=type(error).__name__)
     return Outcome(cells, best)
 
 
 def add_outcomes(found: Sequence[Outcome]) -> Outcome:
-    """Add outcomes; if one found nothing, there is no sum."""
+    """Add outcomes; if one of them found nothing, there is no sum."""
     for one in found:
         if not one.cells:
             return one
@@ -65,7 +65,7 @@ def add_outcomes(found: Sequence[Outcome]) -> Outcome:
 
 
 def run_in_python(name: str, python: str | None, net: Weights, most: int) -> Outcome:
-    """Count with `drive_NAME.py` on all of space, up to `most` cells."""
+    """Count with `drive_NAME.py` on the whole space, up to `most` cells."""
     if not python:
         return Outcome(remark="not there")
     named = {f"w{i}": w for i, w in enumerate(net.weights)}
@@ -86,7 +86,7 @@ def run_syrenn(
     domains: Sequence[FloatArray],
     least_seconds: float = _LEAST_SECONDS,
 ) -> list[Outcome]:
-    """Count with SyReNN on segments (2 points) and polygons (more points, anticlockwise)."""
+    """Count with SyReNN on segments (2 points) and polygons (more points, counterclockwise)."""
     if not program:
         return [Outcome(remark="not there")] * len(domains)
     with tempfile.TemporaryDirectory() as folder:
@@ -95,7 +95,7 @@ def run_syrenn(
             print(len(net.weights), file=file)
             for weight, bias in zip(net.weights, net.biases, strict=True):
                 print(*weight.shape, file=file)
-                # Nine digits tell every float32 from the next.
+                # Nine digits distinguish all float32 numbers.
                 np.savetxt(file, np.vstack([weight, bias]), fmt="%.9g")
             print(len(domains), file=file)
             for points in domains:

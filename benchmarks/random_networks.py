@@ -32,9 +32,9 @@ class Weights(NamedTuple):
 
 
 def folding_network(n_folds: int, depth: int, shear: float = 0.05) -> Weights:
-    """Fold both coordinates of the unit square, mix them a little, and again: `n_folds^(2 depth)`.
+    """Fold both coordinates of the unit square repeatedly: `n_folds^(2 depth)` cells.
 
-    With a shear walls are no grid, and there are somewhat fewer cells.
+    With a shear, the walls form no grid, and there are somewhat fewer cells.
     """
     first = np.kron(np.eye(2), np.ones((1, n_folds)))
     bias = np.tile([1.0, *(-np.arange(1, n_folds) / n_folds)], 2)

@@ -1,4 +1,4 @@
-"""One hash of what searches store: it is the same on every machine, with every Python and numpy.
+"""One hash of the results of searches: equal on all machines and for all versions.
 
 python -m benchmarks.same_bits
 """

@@ -1,6 +1,6 @@
-"""A table of measurements, and the Markdown that pages keep of it.
+"""A table of measurements, and its Markdown for pages.
 
-A module `bench_NAME` has a function `tables` that measures, and yields what it found.
+A module `bench_NAME` has a function `tables` that measures and yields its results.
 """
 
 import re
@@ -10,18 +10,18 @@ from pathlib import Path
 from typing import Any
 
 _SPACE = "\xa0"
-"""Between thousands, where no line is broken."""
+"""The nonbreaking space between thousands."""
 
 
 @dataclass(frozen=True)
 class Table:
-    """What was measured.
+    """A table of results.
 
     Attributes:
-        title: What the table is about, units included.
-        columns: Their names; the first one is that of the cases.
-        rows: For each case, numbers and words; None where there is nothing to say.
-        remarks: What a reader has to know, as one paragraph.
+        title: The title, including units.
+        columns: The names of the columns; the first column contains the cases.
+        rows: Numbers and text for each case; None for an empty entry.
+        remarks: An explanation of the table, as one paragraph.
     """
 
     title: str
@@ -31,7 +31,7 @@ class Table:
 
 
 def format_entry(value: Any) -> str:
-    r"""Write an entry: counts in full, other numbers with three digits, words as they are.
+    r"""Format an entry: counts in full, other numbers with three digits, text unchanged.
 
     Examples:
         >>> [format_entry(one) for one in (12271, 1234.5, 0.25, 2.0, None, "a | b")]
@@ -48,7 +48,7 @@ def format_entry(value: Any) -> str:
 
 
 def to_markdown(table: Table, level: int = 3) -> str:
-    """Return a table under its title, its columns aligned for those who read the source."""
+    """Return a table under its title, with aligned columns for readers of the source."""
     lines = [[*table.columns], *([format_entry(value) for value in row] for row in table.rows)]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     head, *body = (
@@ -62,7 +62,7 @@ def to_markdown(table: Table, level: int = 3) -> str:
 
 
 def replace_between_marks(path: Path, name: str, text: str) -> None:
-    """Replace what stands in a file between `<!-- NAME -->` and `<!-- end of NAME -->`."""
+    """Replace the text in a file between `<!-- NAME -->` and `<!-- end of NAME -->`."""
     first, last = f"<!-- {name} -->\n", f"<!-- end of {name} -->"
     page = path.read_text(encoding="utf-8")
     if page.count(first) != 1 or page.count(last) != 1:
