@@ -184,7 +184,7 @@ def test_a_page_counts_what_is_said_twice_once(tmp_path):
 def test_a_record_that_knows_no_repetitions_is_read(tmp_path):
     write_audit(run_audit(find_claims("VI.2a")), tmp_path)
     record = json.loads((tmp_path / "audit.json").read_text())
-    # Records of the format before have no hash of their content.
+    # Records of the previous format have no hash of their content.
     del record["content"]
     record["format"] = "hardmax.record/1"
     text = json.dumps(record).replace('"repeats": "III-D", ', "")

@@ -1,4 +1,4 @@
-"""The command line: quick help, clear refusals, results that are kept."""
+"""The command line: quick help, clear error messages, and results that are kept."""
 
 import subprocess
 import sys

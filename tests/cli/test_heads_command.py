@@ -1,4 +1,4 @@
-"""`hardmax heads`: the small transformer by default, other inputs, refusals."""
+"""`hardmax heads`: the small transformer by default, other inputs, error messages."""
 
 import shutil
 from pathlib import Path

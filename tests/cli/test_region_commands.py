@@ -1,4 +1,4 @@
-"""`hardmax regions`, `verify` and `plot`: the main thing from a shell."""
+"""`hardmax regions`, `verify` and `plot` from a shell."""
 
 import inspect
 import json
@@ -55,7 +55,7 @@ def run(*words):
 
 
 def lines(result):
-    """The printed lines by their first words."""
+    """Return the printed lines by their first words."""
     pairs = [re.split(r" {2,}", line, maxsplit=1) for line in result.stdout.splitlines()]
     return {pair[0]: pair[-1] for pair in pairs}
 
@@ -212,7 +212,7 @@ def test_a_limit_says_at_least_and_ends_with_status_1(net, tmp_path):
     assert result.exit_code == 1
     shown = lines(result)
     assert shown["cells"] == "at least 3"
-    assert "regions" not in shown  # Cells not found yet may join two of them.
+    assert "regions" not in shown  # Cells not found yet may join two regions.
     assert shown["incomplete"].startswith("--max-cells")
     assert not load_partition(tmp_path / "out.parquet").is_complete
     assert "`--certificate` needs all cells" in refusal(
@@ -446,7 +446,7 @@ def test_the_package_is_a_command():
 
 
 def interrupted(command, seconds):
-    """Press Ctrl-C after some seconds; return what was printed, and what was said on errors."""
+    """Press Ctrl-C after some seconds; return standard output and standard error."""
     program = str(Path(sys.executable).with_name("hardmax"))
     with subprocess.Popen(
         [program, *command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True

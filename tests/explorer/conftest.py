@@ -1,4 +1,4 @@
-"""What the tests of the explorer need beyond Python; a test that lacks it is skipped by name."""
+"""Requirements of the explorer's tests beyond Python; without them, tests are skipped."""
 
 import shutil
 import time
@@ -32,7 +32,7 @@ def node():
 
 @pytest.fixture(scope="session")
 def chromium():
-    """Start a browser without a window."""
+    """Start a headless browser."""
     playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
     command = installed_browser()
     with playwright.sync_playwright() as started:
@@ -53,7 +53,7 @@ def page_file(engine, tmp_path_factory):
 
 
 class Shown:
-    """A page in the browser, without any network; what went wrong is kept.
+    """A page in the browser, without any network; errors and requests are recorded.
 
     Attributes:
         tab: The tab of playwright.
@@ -88,14 +88,14 @@ class Shown:
         return int("".join(row.locator("dd").inner_text().split()))
 
     def wait_for(self, script):
-        """Wait until an expression holds; the page itself may evaluate no text."""
+        """Wait until an expression is true; the page itself must not evaluate text."""
         deadline = time.monotonic() + 30
         while not self(f"Boolean({script})"):
             assert time.monotonic() < deadline, f"{script} did not come true"
             self.tab.wait_for_timeout(20)
 
     def at(self, x, y):
-        """Return where a point of the plane is in the window."""
+        """Return the position of a point of the plane in the window."""
         px, py = self(f"app.view.surface.toScreen({x}, {y})")
         box = self.tab.locator("#stage").bounding_box()
         return box["x"] + px, box["y"] + py
@@ -116,7 +116,7 @@ def open_page(chromium, page_file):
 
 @pytest.fixture
 def shown(open_page):
-    """Show the page as it is at first; errors of its scripts fail the test."""
+    """Show the page in its initial state; errors of its scripts fail the test."""
     open_page.tab.mouse.move(1, 1)
     open_page(RESET)
     open_page.errors.clear()

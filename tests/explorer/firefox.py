@@ -23,7 +23,7 @@ from hardmax.explorer.joined_page import build_page
 
 
 class Firefox:
-    """A browser without a window, and one tab of it."""
+    """A headless browser with one tab."""
 
     def __init__(self, command):
         self.folder = tempfile.TemporaryDirectory()
@@ -92,7 +92,7 @@ class Firefox:
         self.folder.cleanup()
 
 
-def cells_by_the_library(firefox):
+def count_by_library(firefox):
     names = {}
     with redirect_stdout(io.StringIO()):
         exec(firefox("app.view.python()").replace("hm.plot", "str"), names)
@@ -110,20 +110,20 @@ def check(firefox, path):
     firefox("(app.go('regions'), 0)")
     firefox.wait_for("app.view.cells?.counts")
     before = firefox("app.view.cells.found.n")
-    assert before == cells_by_the_library(firefox)
+    assert before == count_by_library(firefox)
     place = """((box, { x, y }, [dx, dy]) => app.view.surface.toScreen(x + dx, y + dy)
         .map((z, i) => z + [box.left, box.top][i]))(
         app.view.stage.getBoundingClientRect(), app.view.handles[1], [%s])"""
     firefox("(app.view.surface.frames.length = 0)")
     firefox.drag(firefox(place % "0, 0"), firefox(place % "1.2, -0.8"))
     firefox.wait_for("app.view.question.isAnswered && !app.view.waiting && app.view.cells.counts")
-    assert before != firefox("app.view.cells.found.n") == cells_by_the_library(firefox)
+    assert before != firefox("app.view.cells.found.n") == count_by_library(firefox)
     frames = sorted(firefox("app.view.surface.frames"))
     firefox("(app.view.certify(), 0)")
     firefox.wait_for("app.view.proof.textContent.includes('all cells are listed')")
     firefox("(app.go('real'), 0)")
     firefox.wait_for("app.view.cells")
-    assert firefox("app.view.cells.found.n") == cells_by_the_library(firefox)
+    assert firefox("app.view.cells.found.n") == count_by_library(firefox)
     for kind in ("svg", "png", "pdf", "json", "html", "py"):
         assert firefox(f"app.exportAs('{kind}').then((blob) => blob.size)") > 200, kind
     assert firefox.errors == []

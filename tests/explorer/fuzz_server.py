@@ -1,4 +1,4 @@
-"""Thousands of spoiled messages to the local server: each gets an answer, and nobody is the worse.
+"""Send thousands of corrupted messages to the local server; each must get an answer.
 
 python -m tests.explorer.fuzz_server N_MESSAGES SEED
 """
@@ -18,7 +18,7 @@ NASTY = (
 
 
 def places(value, at=()):
-    """List the paths to everything inside lists and objects."""
+    """Return the paths to everything inside lists and objects."""
     found = [at] if at else []
     if isinstance(value, dict | list):
         inside = value.items() if isinstance(value, dict) else enumerate(value)
@@ -27,8 +27,8 @@ def places(value, at=()):
     return found
 
 
-def spoiled(text, rng):
-    """Spoil a message: a part of it replaced or removed, or its text cut or changed."""
+def corrupt(text, rng):
+    """Corrupt a message: replace or remove a part of it, or cut or change its text."""
     if rng.random() < 0.2:
         at = rng.randrange(len(text))
         changes = text[:at], text[at:], text[:at] + rng.choice('{}[]",:0\\') + text[at + 1 :]
@@ -72,8 +72,8 @@ def main(n_messages, seed):
             with one.connect() as connection:
                 other.send(question(batch, relu(16)))
                 for _ in range(50):
-                    connection.send(spoiled(rng.choice(good), rng))
-                # Newer questions replace older ones, so that not every one is answered.
+                    connection.send(corrupt(rng.choice(good), rng))
+                # Newer requests replace older ones, so not every request is answered.
                 connection.send(question(777777, relu(3)))
                 while True:
                     reply = connection.recv(timeout=60)

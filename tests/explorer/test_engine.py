@@ -1,4 +1,4 @@
-"""The engine of the page against the library: the same cells, regions and maps."""
+"""The engine of the page, compared with the library: the same cells, regions and maps."""
 
 import base64
 import hashlib
@@ -69,12 +69,12 @@ def test_random_degenerate_models_have_the_same_cells_regions_and_maps(node, eng
         # Vertices, maps, radii and walls, bit for bit.
         assert answer["hash"] == wanted_hash, item["name"]
     assert len(wanted) > 220
-    # What floats leave open is met often enough for the integers to be tried.
+    # Undecided signs are frequent enough to test the integer code.
     assert sum(answer["nExact"] > 0 for answer in found) > 60
 
 
 def verdict(model, text):
-    """Return what the verifier of the library says: the number of cells, or None."""
+    """Return the verdict of the library's verifier: the number of cells, or None."""
     try:
         return verify.check(model, text)
     except verify.RefusedError:
@@ -92,11 +92,11 @@ def test_the_page_and_the_library_agree_on_certificates_and_on_spoiled_ones(node
         assert verdict(model, one["text"]) == one.get("n"), (one["name"], one["how"])
         n_refused += "n" not in one
         if one["how"] == "true":
-            # It is about the model and the domain that the library knows, too.
+            # The certificate is about the library's model and domain.
             claim, pair = hm.Certificate.from_json(one["text"]), by_name[one["name"]]
             assert hm.verify_certificate(pair[0], claim, pair[1]).n_cells == one["n"]
     assert len(items) > 8
-    # One of each is right; a winner or a witness that was changed may happen to be.
+    # One of each is valid; a changed winner or witness may be valid by chance.
     assert n_refused > 0.8 * len(found)
 
 
@@ -111,7 +111,7 @@ def test_the_page_has_the_words_of_the_library(node, engine, tmp_path):
         words = [[words.title, words.name(1)] for words in network.words]
         hm.save_model(model, tmp_path / f"{name}.safetensors")
         wanted[f"{name}.safetensors"] = words
-        # A network that the page is given in memory brings its words along.
+        # A network passed to the page in memory includes its words.
         for kind, data in (("model", model_to_data(model)), ("network", model_to_data(network))):
             (tmp_path / f"{name}.{kind}.json").write_text(json.dumps(data))
             wanted[f"{name}.{kind}.json"] = words

@@ -1,4 +1,4 @@
-"""Models on the page: what `explore` and the command write."""
+"""Models on the page: the output of `explore` and of the command."""
 
 import json
 import re
@@ -23,7 +23,7 @@ def start_of(text):
 def test_the_page_is_one_file_that_asks_for_nothing(tmp_path):
     hm.explore().save(tmp_path / "page.html")
     text = (tmp_path / "page.html").read_text(encoding="utf-8")
-    # Pictures are written into SVG as data; nothing else has an address.
+    # Pictures are embedded in the SVG as data; nothing else has an address.
     assert not re.search(r"""(?:src|href)=["'](?!data:|\$\{picture)""", text)
     assert "https:" not in text
     assert re.findall(r"http://[\w./]+", text) in ([], ["http://www.w3.org/2000/svg"])

@@ -31,7 +31,7 @@ def cells_of_keys(keys, bias):
 
 
 def cells_now(shown):
-    """Count the cells of the head on the page by the library."""
+    """Count the cells of the head shown on the page with the library."""
     return cells_of_keys(shown("app.view.json().keys"), shown("app.view.json().logit_bias"))
 
 
@@ -183,7 +183,7 @@ def test_a_file_that_is_no_model_is_refused_with_a_reason(shown, tmp_path, conte
 
 
 def wait_for_model(shown, model):
-    """Wait until the cells are those of a dropped model, whose layers are not as many as before."""
+    """Wait for the cells of a dropped model, which has another number of layers than before."""
     n_layers = len(model.network.layers)
     shown.wait_for(
         "app.view.cells?.counts && app.view.given.name === 'net.safetensors'"

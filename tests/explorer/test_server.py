@@ -1,4 +1,4 @@
-"""The local server: searches, and what strangers may send."""
+"""The local server: searches, and messages from untrusted clients."""
 
 import json
 import socket
@@ -115,7 +115,7 @@ def question(number, model, **more):
 
 
 def answer(connection, number):
-    """Wait for the cells of a question, and return the header of the answer."""
+    """Wait for the cells that answer a request, and return the header of the answer."""
     while True:
         message = connection.recv(timeout=60)
         if isinstance(message, bytes):
@@ -340,7 +340,7 @@ def test_a_long_search_goes_to_the_native_engine(chromium, engine):
     shown.tab.wait_for_selector("html[data-ready=yes]")
     shown.wait_for("app.view.cells?.counts && app.server.isOpen")
     count = shown.count("cells")
-    # As if the thread beside were slow: it is not asked at all.
+    # Simulate a slow thread by not calling it at all.
     shown("(app.view.cells = null, app.worker.postMessage = () => {}, app.view.ask())")
     shown("(app.view.question.isNative = true, app.server.ask(app.view.question))")
     shown.wait_for("app.view.cells")

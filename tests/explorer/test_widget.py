@@ -1,4 +1,4 @@
-"""The widget of a notebook: its state follows the page, and the page its state."""
+"""The notebook widget: its state follows the page, and the page follows its state."""
 
 import json
 

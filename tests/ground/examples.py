@@ -1,4 +1,4 @@
-"""The examples of every public function and class: calls with fresh arguments, by name."""
+"""The examples of all public functions and classes: calls with fresh arguments, by name."""
 
 import contextlib
 import doctest
@@ -56,7 +56,7 @@ def public_examples():
 
 
 def prepare(example):
-    """Return a function that runs an example without looking at what it prints."""
+    """Return a function that runs an example without comparing its output."""
     steps = [
         (compile(step.source, f"<{example.name}>", "single"), step.exc_msg is not None)
         for step in example.examples

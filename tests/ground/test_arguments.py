@@ -1,4 +1,4 @@
-"""Reading arguments: what converts exactly passes, the rest is refused by name."""
+"""Reading of arguments: exact conversions are accepted, everything else is an error."""
 
 import numpy as np
 import pytest

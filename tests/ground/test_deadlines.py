@@ -1,4 +1,4 @@
-"""Time limits: what they stop, where, and what they leave alone."""
+"""Time limits: what they stop, where, and what they leave unchanged."""
 
 import time
 from contextvars import copy_context

@@ -1,4 +1,4 @@
-"""What people see first: every public object in one short line, and as a card in a notebook."""
+"""Representations: every public object as one short line and as a card in a notebook."""
 
 import dataclasses
 import inspect
@@ -37,14 +37,14 @@ PACKAGES = [import_module(name) for name in public_names.PACKAGES if name != "ha
 
 
 def public_classes():
-    """Return every class that a package exports; not errors, enumerations and protocols."""
+    """Return all exported classes except errors, enumerations and protocols."""
     found = [getattr(package, name) for package in PACKAGES for name in package.__all__]
     made = [c for c in found if inspect.isclass(c) and not getattr(c, "_is_protocol", False)]
     return [c for c in made if not issubclass(c, Exception | Enum)]
 
 
 def checkpoint_parts():
-    """A trained transformer, its parts, what it computed, and its heads."""
+    """Return a trained transformer, its parts, the results of a run, and its heads."""
     model = hm.load_checkpoint(Path(__file__).parents[1] / "models/checkpoints/small/llama")
     bert = hm.load_checkpoint(Path(__file__).parents[1] / "models/checkpoints/small/bert")
     found = hm.models.run_transformer(model, np.arange(5))
@@ -69,7 +69,7 @@ def checkpoint_parts():
 
 @cache
 def shown():
-    """Make objects of every public class and of what public functions return, large ones too."""
+    """Make objects of all public classes and results of public functions, including large ones."""
     wide = RNG.normal(size=(40, 30))
     head = hm.AttentionHead(wide[:30, :30], wide, wide, wide[:30, :30])
     small = hm.AttentionHead(np.eye(2), RNG.normal(size=(5, 2)), RNG.normal(size=(5, 2)), np.eye(2))
@@ -240,7 +240,7 @@ def shown():
 
 
 def graph_parts():
-    """A network of any shape, its nodes, its cells on a segment and a plane, and at a point."""
+    """Return a graph network, its nodes, and its cells on a segment, on a plane and at a point."""
     build = hm.models.GraphBuilder()
     x = build.input((1, 4, 4))
     h = build.relu(build.convolve(x, RNG.normal(size=(3, 1, 2, 2))))

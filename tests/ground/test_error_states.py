@@ -1,4 +1,4 @@
-"""The caller's `numpy.errstate` changes no result: nothing raises where the caller asks for it."""
+"""The caller's `numpy.errstate` does not change results, and no error is raised."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Optional libraries: loaded by name, and named when they are missing."""
+"""Optional libraries: loaded by name, and named in the error if they are missing."""
 
 import importlib.metadata
 import json
@@ -42,7 +42,7 @@ def test_an_extra_is_installed_from_where_the_package_came_from(tmp_path, monkey
     assert install_command("web") == "pip install 'hardmax[web]'"
     wheel = tmp_path / "a wheel.whl"
     url = wheel.as_uri()
-    assert install_command("web") == "pip install 'hardmax[web]'"  # It is no longer there.
+    assert install_command("web") == "pip install 'hardmax[web]'"  # The wheel does not exist.
     wheel.touch()
     assert install_command("web") == f"pip install '{wheel}[web]'"
     url = "https://example.org/hardmax.whl"

@@ -1,4 +1,4 @@
-"""Files: whole or untouched."""
+"""Files are written completely or not at all."""
 
 import os
 import pickle

@@ -1,4 +1,4 @@
-"""A process that calls the library for a long time: its memory does not grow with the calls."""
+"""A long-running process that calls the library: its memory does not grow with the calls."""
 
 import gc
 import time
@@ -20,14 +20,14 @@ MOST_BYTES, MOST_PER_CALL = 4_000, 1_500
 
 
 @pytest.fixture
-def traced():
-    """Return the growth in bytes while something runs, what a collection frees not counted."""
+def trace_growth():
+    """Return the growth of the memory in bytes while a function runs, after a collection."""
 
     def growth(run, n_calls):
         if not tracemalloc.is_tracing():
             tracemalloc.start()
         gc.collect()
-        # The collection at the end then looks at new objects only.
+        # Then the collection at the end examines only new objects.
         gc.freeze()
         before = tracemalloc.get_traced_memory()[0]
         for _ in range(n_calls):
@@ -42,11 +42,11 @@ def traced():
     gc.unfreeze()
 
 
-def test_examples_of_public_names_leave_nothing_behind(traced):
+def test_examples_of_public_names_leave_nothing_behind(trace_growth):
     assert set(EXAMPLES) >= TAKES_LONG
     grown, quick = {}, {}
     runs = {name: prepare(EXAMPLES[name]) for name in sorted(EXAMPLES.keys() - TAKES_LONG)}
-    # The first run of each is not traced, because tracing makes imports slow.
+    # The first run of each example is not trace_growth, because tracing slows down imports.
     for name, run in runs.items():
         start = time.perf_counter()
         run()
@@ -55,8 +55,8 @@ def test_examples_of_public_names_leave_nothing_behind(traced):
         n_calls = N_QUICK if quick[name] else N_SLOW
         most = MOST_BYTES + n_calls * MOST_PER_CALL
         # Caches of limited size fill up; a leak goes on.
-        if all(traced(run, n_calls) > most for _ in range(3)):
-            grown[name] = traced(run, n_calls) / n_calls
+        if all(trace_growth(run, n_calls) > most for _ in range(3)):
+            grown[name] = trace_growth(run, n_calls) / n_calls
     assert grown == {}
 
 
@@ -86,7 +86,9 @@ def plane_in_space():
     ],
     ids=["interval", "segment", "square", "triangle", "cube", "space", "slice", "tesseract"],
 )
-def test_searches_with_new_models_and_domains_leave_nothing_behind(traced, dim, domain, n_calls):
+def test_searches_with_new_models_and_domains_leave_nothing_behind(
+    trace_growth, dim, domain, n_calls
+):
     rng = np.random.default_rng(0)
 
     def run():
@@ -94,4 +96,4 @@ def test_searches_with_new_models_and_domains_leave_nothing_behind(traced, dim, 
         assert hm.enumerate_regions(hm.ReluNetwork(weights), domain()).n_cells >= 1
 
     run()
-    assert traced(run, n_calls) < 20_000 + 100 * n_calls
+    assert trace_growth(run, n_calls) < 20_000 + 100 * n_calls

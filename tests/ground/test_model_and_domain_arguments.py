@@ -1,7 +1,8 @@
-"""What every public function takes as a model and as a domain: the same, everywhere.
+"""All public functions accept the same models and domains.
 
-The table below has a call of each of them. A new public function with an argument `model`,
-`domain` or `box` fails here until it has one, and then until it takes paths, modules and text.
+The table below has a call of each function. A new public function with an argument `model`,
+`domain` or `box` fails here until the table has a call of it, and until it accepts paths, modules
+and text.
 """
 
 import inspect
@@ -62,7 +63,7 @@ def stored(name):
 
 @dataclass
 class Call:
-    """One call of a public function: a model, where to look at it, and what else it needs."""
+    """A call of a public function: a model, a domain, and other arguments."""
 
     model: Any = None
     domain: str | None = None
@@ -201,7 +202,7 @@ FOUND = dict(public_functions())
 
 
 def argument(name, wanted):
-    """Return the name of the argument of a function that is a model, or a place; None if none."""
+    """Return the name of the argument that is a model or a domain; None if there is none."""
     return next((one for one in inspect.signature(FOUND[name]).parameters if one in wanted), None)
 
 
@@ -210,7 +211,7 @@ WITH_PLACE = [name for name in CALLS if name in FOUND and argument(name, PLACES)
 
 
 def answer(name, call, **given):
-    """Call a function, with some arguments in place of those of the table; return what it says."""
+    """Call a function with some arguments of the table replaced; return its result or error."""
     function = FOUND[name]
     arguments = {argument(name, MODELS): call.model, argument(name, PLACES): call.domain}
     arguments.pop(None, None)
@@ -277,7 +278,7 @@ def test_text_that_is_no_domain_is_quoted(name):
             answer(name, call, **{where: text})
 
 
-# A certificate about another domain is refused by its verdict, and a picture shows what it can.
+# A certificate about another domain gets a negative verdict, and a picture shows the part in view.
 _ANYWHERE = {
     "hardmax.geometry.domain_text",
     "hardmax.verify_certificate",
@@ -305,7 +306,7 @@ def test_a_checkpoint_may_be_its_path(name, tmp_path):
         FOUND[name](tmp_path / "no_such_folder", [2, 0, 1, 26])
 
 
-# Heads and blocks, which are parts of models
+# Heads and blocks are parts of models.
 
 
 def test_a_head_and_a_block_are_models():

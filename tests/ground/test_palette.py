@@ -1,4 +1,4 @@
-"""Colours: apart from one another to every eye, and shades of one colour within a cell."""
+"""Colours: distinguishable for all kinds of vision, and shades of one colour within a cell."""
 
 import numpy as np
 import pytest

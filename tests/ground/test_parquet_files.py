@@ -1,4 +1,4 @@
-"""Parquet files that nobody vouches for: footers are read here before pyarrow sees them."""
+"""Untrusted Parquet files: footers are read here before pyarrow reads them."""
 
 import io
 import random
@@ -20,7 +20,7 @@ PHYSICAL = (
 )
 
 
-def written(**options):
+def write_table(**options):
     columns = {
         "lists": pa.array([[1, 2], [3], []], pa.list_(pa.int32())),
         "floats": [0.5, 1.5, 2.5],
@@ -34,7 +34,7 @@ def written(**options):
     return stream.getvalue()
 
 
-def opened(path):
+def open_table(path):
     return open_parquet(path, extra="arrow", purpose="a test")
 
 
@@ -43,7 +43,7 @@ def opened(path):
 )
 def test_footers_are_read_as_pyarrow_reads_them(options, tmp_path):
     path = tmp_path / "a.parquet"
-    path.write_bytes(written(**options))
+    path.write_bytes(write_table(**options))
     n_rows, groups = read_footer(path)
     known = parquet.ParquetFile(path).metadata
     assert (n_rows, len(groups)) == (known.num_rows, known.num_row_groups)
@@ -60,7 +60,7 @@ def test_footers_are_read_as_pyarrow_reads_them(options, tmp_path):
 
 
 def test_damaged_footers_are_refused_or_read(tmp_path):
-    path, whole = tmp_path / "a.parquet", written()
+    path, whole = tmp_path / "a.parquet", write_table()
     n_footer = int.from_bytes(whole[-8:-4], "little")
     rng, n_refused = random.Random(0), 0
     for _ in range(400):
@@ -93,7 +93,7 @@ def test_footers_that_announce_anything_are_refused_soon(footer, tmp_path):
     with pytest.raises(ValueError, match="footer"):
         read_footer(path)
     with pytest.raises(RecordFormatError, match="must name a Parquet file"):
-        opened(path)
+        open_table(path)
 
 
 OPEN = """
@@ -116,9 +116,9 @@ print(n_refused)
 
 def test_a_column_that_repeats_otherwise_does_not_end_the_process(tmp_path):
     """Where its statistics of levels fit the schema no more, pyarrow would, asked for its size."""
-    path, content = tmp_path / "a.parquet", written()
+    path, content = tmp_path / "a.parquet", write_table()
     path.write_bytes(content)
-    # Field 3 of the element of the schema: how often it is repeated.
+    # Field 3 of the schema element: its repetition.
     at = content.rindex(b"\x35\x02\x18\x05lists") + 1
     done = subprocess.run(
         [sys.executable, "-c", OPEN, str(path), str(at)], capture_output=True, text=True

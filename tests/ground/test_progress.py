@@ -1,4 +1,4 @@
-"""Progress: late, in a form that fits a terminal or a notebook, and nowhere else."""
+"""Progress: shown late, in a form that fits a terminal or a notebook, and nowhere else."""
 
 import io
 import re
@@ -19,7 +19,7 @@ class Terminal(io.StringIO):
 
 @pytest.fixture
 def clock(monkeypatch):
-    """A clock that only moves when a test says so."""
+    """A clock that moves only when a test sets it."""
     now = [0.0]
     monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
     return now

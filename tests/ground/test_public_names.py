@@ -1,4 +1,4 @@
-"""The public surface: each name in one place, and a public name for all that is passed around."""
+"""Public names: each is exported from one package, and all types in signatures are public."""
 
 import ast
 import functools
@@ -80,12 +80,12 @@ def test_examples_use_public_names():
         assert set(imported) <= set(PACKAGES), place
 
 
-# What is passed around: the types of arguments, results and fields
+# The types of arguments, results and fields
 
 
 @functools.cache
 def namespace(module_name):
-    """Return what a module can name, imports for type checkers included."""
+    """Return the names defined in a module, including imports for type checkers."""
     module = sys.modules[module_name]
     names = dict(vars(module))
     for node in ast.walk(ast.parse(inspect.getsource(module))):
@@ -96,7 +96,7 @@ def namespace(module_name):
 
 
 def classes(annotation, names):
-    """Yield the classes an annotation names, those inside others included."""
+    """Yield the classes in an annotation, including nested ones."""
     if isinstance(annotation, str):
         annotation = eval(annotation, names)
     if isinstance(annotation, typing.ForwardRef):
@@ -111,8 +111,8 @@ def classes(annotation, names):
             yield from classes(part, names)
 
 
-def annotated(obj):
-    """Yield what of a public object has annotations: functions, and fields as pairs."""
+def iter_annotated(obj):
+    """Yield the annotated parts of a public object: functions, and fields as pairs."""
     if not inspect.isclass(obj):
         yield inspect.unwrap(obj)
         return
@@ -129,11 +129,11 @@ def annotated(obj):
                 yield inner
 
 
-def used_by(obj):
-    """Return the classes of the library that the annotations of an object name."""
+def classes_used_by(obj):
+    """Return the classes of the library in the annotations of an object."""
     return {
         found
-        for part in annotated(obj)
+        for part in iter_annotated(obj)
         for name, annotation in getattr(part, "__annotations__", {}).items()
         if not name.startswith("_")
         for found in classes(annotation, namespace(part.__module__))
@@ -147,15 +147,15 @@ def test_whatever_is_taken_or_returned_has_a_public_name():
         f"{found.__module__}.{found.__qualname__}, in {place}"
         for place, obj in OBJECTS.items()
         if callable(obj)
-        for found in used_by(obj)
+        for found in classes_used_by(obj)
         if id(found) not in known
     }
     assert unnamed == set()
 
 
 def test_the_walk_sees_fields_results_arguments_and_imports_for_type_checkers():
-    assert hm.regions.CellArrays in used_by(hm.Partition)
-    assert hm.Certificate in used_by(hm.Partition)
-    assert hm.regions.SampledCount in used_by(hm.sample_regions)
-    assert hm.models.Activation in used_by(hm.constructions.read_network_file)
-    assert hm.tropical.AffinePieces in used_by(hm.TropicalRationalMap)
+    assert hm.regions.CellArrays in classes_used_by(hm.Partition)
+    assert hm.Certificate in classes_used_by(hm.Partition)
+    assert hm.regions.SampledCount in classes_used_by(hm.sample_regions)
+    assert hm.models.Activation in classes_used_by(hm.constructions.read_network_file)
+    assert hm.tropical.AffinePieces in classes_used_by(hm.TropicalRationalMap)

@@ -1,4 +1,4 @@
-"""Records: what goes in comes back, bit for bit; what is broken is refused."""
+"""Records are read back bit for bit, and damaged records are refused."""
 
 import json
 import struct
@@ -24,7 +24,7 @@ def bits(x):
 
 @given(arrays(np.float64, st.tuples(st.integers(0, 3), st.integers(0, 3)), elements=ANY_FLOAT))
 def test_float_arrays_come_back_bit_for_bit(array):
-    array = np.where(np.isnan(array), np.nan, array)  # JSON spells one NaN
+    array = np.where(np.isnan(array), np.nan, array)  # JSON has only one spelling of NaN.
     back = Record.from_json(Record("r", {}, {"a": array}).to_json()).results["a"]
     assert back.dtype == array.dtype
     assert back.shape == array.shape

@@ -1,4 +1,4 @@
-"""What a type checker says about the forms of models and domains that users write."""
+"""Type checking of the forms in which users write models and domains."""
 
 import ast
 import subprocess
@@ -62,8 +62,8 @@ hm.verify_certificate("net.safetensors", 3)
 """
 
 
-def checked(code, folder):
-    """Return what mypy says about a program."""
+def run_mypy(code, folder):
+    """Return the output of mypy for a program."""
     pytest.importorskip("mypy")
     (folder / "program.py").write_text(code)
     command = [sys.executable, "-m", "mypy", "--strict", "--config-file", ROOT / "pyproject.toml"]
@@ -74,7 +74,7 @@ def checked(code, folder):
 
 
 def test_every_form_is_accepted(tmp_path):
-    assert checked(ACCEPTED, tmp_path).startswith("Success")
+    assert run_mypy(ACCEPTED, tmp_path).startswith("Success")
 
 
 def test_the_aliases_have_one_list_of_names():
@@ -86,6 +86,6 @@ def test_the_aliases_have_one_list_of_names():
 
 
 def test_other_types_are_refused(tmp_path):
-    found = checked(REFUSED, tmp_path)
+    found = run_mypy(REFUSED, tmp_path)
     assert found.count("error:") == 3, found
     assert [f"program.py:{line}: error" in found for line in (4, 5, 6)] == [True] * 3

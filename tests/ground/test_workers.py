@@ -1,4 +1,4 @@
-"""Who does the work: the same results in the same order, whoever it is."""
+"""Executors: the same results in the same order wherever the jobs run."""
 
 import os
 import signal
@@ -65,21 +65,21 @@ def test_errors_of_a_job_are_those_of_the_function():
     with Processes(1) as pool:
         with pytest.raises(ZeroDivisionError):
             pool.submit(divmod, 1, 0).result()
-        # What is printed is no answer, and what cannot be sent says so.
+        # Printed text is not part of the answer, and an answer that cannot be sent is an error.
         pool.submit(print, "a line").result()
         with pytest.raises(TaskError, match="while answering"):
             pool.submit(open, os.devnull).result()
 
 
-def _kills_its_process(item):
-    """Be a job whose worker dies each time."""
+def _kill_process(item):
+    """Kill the worker process each time."""
     if item == 3:
         os._exit(1)
     return -item
 
 
-def _dies_once(given):
-    """Be a job whose worker dies once; a file remembers it."""
+def _die_once(given):
+    """Kill the worker process once; a file records this."""
     item, folder = given
     if item == 3:
         try:
@@ -98,18 +98,18 @@ WAYS = {
 
 @pytest.mark.parametrize("way", WAYS)
 def test_whose_worker_dies_each_time_is_named_and_the_rest_is_done(way):
-    found = dict(map_any_order(_kills_its_process, range(6), 2, WAYS[way]))
+    found = dict(map_any_order(_kill_process, range(6), 2, WAYS[way]))
     assert isinstance(found.pop(3), TaskError | BrokenExecutor)
     assert found == {item: -item for item in range(6) if item != 3}
     with pytest.raises((TaskError, BrokenExecutor)):
-        list(map_in_order(_kills_its_process, range(6), 2, WAYS[way]))
+        list(map_in_order(_kill_process, range(6), 2, WAYS[way]))
 
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("in_which_way", [map_in_order, map_any_order])
-def test_a_worker_that_dies_once_loses_nothing(way, in_which_way, tmp_path):
+def test_a_worker_that_die_once_loses_nothing(way, in_which_way, tmp_path):
     items = [(item, str(tmp_path)) for item in range(6)]
-    found = list(in_which_way(_dies_once, items, 2, WAYS[way]))
+    found = list(in_which_way(_die_once, items, 2, WAYS[way]))
     if in_which_way is map_any_order:
         found = sorted((answer for _, answer in found), reverse=True)
     assert found == [-item for item in range(6)]
@@ -120,7 +120,7 @@ def test_a_pool_that_is_lent_and_breaks_says_so():
         ProcessPoolExecutor(2, get_context("spawn")) as pool,
         pytest.raises(ArgumentError, match="`executor` must not break"),
     ):
-        list(map_any_order(_kills_its_process, range(6), 2, pool))
+        list(map_any_order(_kill_process, range(6), 2, pool))
     with pytest.raises(ArgumentError, match="`executor` must"):
         list(map_any_order(abs, range(6), 2, pool))
     threads = ThreadPoolExecutor(1)
@@ -144,7 +144,7 @@ def test_what_fails_is_tried_again_when_all_others_are_done():
 
 
 class EmptyCluster(ThreadPoolExecutor):
-    """An executor as Dask's, whose cluster gets a worker after some questions."""
+    """An executor like Dask's, whose cluster gets a worker only after some queries."""
 
     def __init__(self, n_questions):
         super().__init__(1)
@@ -213,7 +213,7 @@ def test_processes_end_with_the_one_that_asked():
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as asks:
         os.kill(int(asks.stdout.readline()), 0)
         asks.kill()
-        # Its error stream ends when all have ended who write to it; nobody has said anything.
+        # Its error stream ends when all processes that write to it have ended, and it is empty.
         assert asks.communicate(timeout=60)[1] == b""
 
 

@@ -1,4 +1,4 @@
-"""The ledger: verdicts are recomputed, and change when the claim does."""
+"""The ledger: verdicts are recomputed, and change with the content of the claim."""
 
 import re
 
@@ -236,7 +236,7 @@ def test_enclosures_hold_the_true_value():
         assert all(weight.contains(ball(0.5)) for weight in half)
         two = log_sum_exp([0.0, 0.0], 1)
         assert two.contains(ball(2).log())
-        # A gap of e^-100 is seen: a float would give exactly 1.
+        # A gap of e^-100 is resolved; a float would give exactly 1.
         assert softmax([0, -100], 1)[0] < 1
         assert not softmax([0, -100], 1)[0] <= 1 - ball(2) ** -140
 
@@ -253,7 +253,7 @@ def test_precision_is_given_back():
     assert ctx.prec == before
 
 
-# Looking up
+# Lookup
 
 
 def test_an_id_names_its_parts_and_nothing_else():

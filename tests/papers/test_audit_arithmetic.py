@@ -122,7 +122,7 @@ def test_no_rivals_within_the_margin_exceed_the_supremum(rivals, scale):
 
 
 def test_the_supremum_is_attained_by_some_rivals_on_the_margin():
-    # Five keys and r = 1/2: one rival on the margin and the others far below are worst.
+    # Five keys and r = 1/2: the worst case is one rival at the margin and the others far below.
     r = Fraction(1, 2)
     best = exact_supremum(5, r)
     norms = [Fraction(m + 1) * r / (1 + m * r) ** 2 for m in range(1, 5)]

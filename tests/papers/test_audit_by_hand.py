@@ -1,4 +1,4 @@
-"""Counterexamples of the ledger found again without the library: fractions, polygons, mpmath."""
+"""Counterexamples of the ledger, checked without the library: fractions, polygons, mpmath."""
 
 from fractions import Fraction
 from functools import cache

@@ -1,4 +1,4 @@
-"""Claims of the text beside the numbered statements: each turns when its content is changed."""
+"""Claims outside the numbered statements: each verdict changes with its content."""
 
 from dataclasses import replace
 from fractions import Fraction

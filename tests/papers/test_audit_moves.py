@@ -1,7 +1,8 @@
-"""Every content of the ledger, moved a little: the verdict has to turn, or the claim says why not.
+"""Small changes to every content of the ledger must change the verdict, or be excused.
 
-A false or loose claim stays so when it is moved, so there it is the repaired content that is moved;
-a claim that holds, with conditions or without, is moved itself, and its repaired content too.
+A false or loose claim stays false or loose when its content is changed, so its repaired content is
+changed instead. For a claim that holds, with or without conditions, both its content and its
+repaired content are changed.
 """
 
 from fractions import Fraction
@@ -19,7 +20,7 @@ STANDING = (ClaimVerdict.HOLDS, ClaimVerdict.CONDITIONAL)
 
 
 def contents_to_move(claim):
-    """Return the names of the contents to be moved, with the verdict each has."""
+    """Return the names of the contents to be changed, with their verdicts."""
     verdict = claim.run().verdict
     found = {"content": verdict} if verdict in STANDING else {}
     if claim.repaired is not None:

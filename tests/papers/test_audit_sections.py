@@ -185,7 +185,7 @@ def test_the_example_in_the_standard_regime(findings):
         needed = np.log(511 * (1 - share) / share)
         for tau, column in zip((8, 1), numbers, strict=True):
             assert column[f"margin for rivals below {share}"] == pytest.approx(tau * needed)
-    # The margin of the example divided by its temperature, times the right one.
+    # The margin of the example divided by its temperature, times the correct temperature.
     assert findings["VI.2e"].explanation.endswith(f"need a raw margin of {2 * 8 * 8}.")
 
 
@@ -208,7 +208,7 @@ def test_heads_spread_evenly_leave_a_factor_of_the_dimension_alone(dim, more):
     n_heads = dim + more - 1
     lowest = spread_coefficient(n_heads, dim)
     assert comb(n_heads, dim) * factorial(dim) <= dim**dim * lowest
-    # It is the coefficient of N^d in the lower bound that the library vouches for (no units).
+    # It is the coefficient of N^d in the library's proven lower bound without units.
     big = 10**6
     count = transformer_lower(big, n_heads, dim, 0, 1, bias="query", continuous=False)
     assert round(Fraction(count, big**dim) / lowest, 2) == 1

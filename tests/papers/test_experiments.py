@@ -1,4 +1,4 @@
-"""Every experiment, at its quick sizes: files that are complete, numbers that are known."""
+"""Every experiment at its quick sizes: complete files and known numbers."""
 
 import os
 import re

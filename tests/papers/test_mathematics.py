@@ -1,4 +1,4 @@
-"""Formulas in sentences: found, set, and never mistaken for words or for HTML."""
+"""Formulas in sentences: recognized, typeset, and never confused with words or HTML."""
 
 import re
 from xml.etree import ElementTree

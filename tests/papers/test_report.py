@@ -1,4 +1,4 @@
-"""The report: one file with everything in it, and nothing that runs or loads."""
+"""The report: a single file without scripts or external resources."""
 
 import re
 from html.parser import HTMLParser

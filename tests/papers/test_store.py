@@ -1,4 +1,4 @@
-"""The store: tidy tables written in one step, queried with SQL, nothing outside touched."""
+"""The store: tidy tables, written atomically and queried with SQL without external access."""
 
 import sys
 
@@ -16,7 +16,7 @@ ROWS = [
 
 @pytest.fixture(params=["parquet", "jsonl"], autouse=True)
 def kind(request, monkeypatch):
-    """Every test runs with pyarrow and without it."""
+    """Run every test with and without pyarrow."""
     if request.param == "jsonl":
         monkeypatch.setitem(sys.modules, "pyarrow", None)
         monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)

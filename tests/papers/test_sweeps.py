@@ -1,4 +1,4 @@
-"""Sweeps: a row for each model, kept as it comes, and not computed twice."""
+"""Sweeps: one row per model, written as it is computed, and not computed twice."""
 
 import numpy as np
 import pytest
@@ -45,7 +45,7 @@ def test_a_sweep_that_was_ended_goes_on(tmp_path, monkeypatch):
     with pytest.raises(Interrupted) as stopped:
         sweep(points, out=table)
     assert counts(stopped.value.partial) == counts(whole[:5])
-    # A line that was not written to its end.
+    # An incomplete line.
     with table.open("a") as stream:
         stream.write("3,1,2")
     rows = sweep(points, out=table)

@@ -1,4 +1,4 @@
-"""Moving pictures: one frame for each temperature, or for each layer that cuts."""
+"""Animations: one frame per temperature, or per layer that cuts."""
 
 import numpy as np
 import pytest

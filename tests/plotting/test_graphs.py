@@ -1,4 +1,4 @@
-"""Networks of any shape, drawn on a plane and on a segment."""
+"""Graph networks, drawn on a plane and on a segment."""
 
 import numpy as np
 import pytest
@@ -44,7 +44,7 @@ def test_a_segment_shows_the_outputs(net):
         t, values = line.get_data()
         points = images[0] + np.multiply.outer(t, images[1] - images[0])
         np.testing.assert_allclose(values, net(points)[:, k], atol=1e-9)
-    # The ends are those of the domain, whatever its coordinates are.
+    # The ends are the ends of the domain, in any coordinates.
     plane = hm.Slice(images[0], [images[1] - images[0]], hm.Box([-1], [2]))
     assert hm.plot(hm.enumerate_regions(net, plane)).get_xlim() == (-1.0, 2.0)
     with pytest.raises(hm.errors.ArgumentError, match="`names` must have 3 entries; got 1"):

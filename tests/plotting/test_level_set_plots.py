@@ -1,4 +1,4 @@
-"""Level sets are drawn where they are: solid lines, dashed jumps, filled cells, surfaces."""
+"""Pictures of level sets: solid lines, dashed jumps, filled cells, surfaces."""
 
 import numpy as np
 import pytest

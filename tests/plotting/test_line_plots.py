@@ -1,4 +1,4 @@
-"""Partitions of lines: intervals, walls, and graphs that are the outputs."""
+"""Partitions of lines: intervals, walls, and graphs of the outputs."""
 
 import numpy as np
 import pytest

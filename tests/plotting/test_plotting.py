@@ -1,4 +1,4 @@
-"""Pictures: what is drawn is what was computed, and what cannot be drawn is refused."""
+"""Pictures show what was computed; unsupported objects are refused."""
 
 import numpy as np
 import pytest
@@ -65,7 +65,7 @@ def test_a_window_that_is_no_box_is_refused():
 
 
 def stars(ax):
-    """Return the places of keys and the colours they are filled with."""
+    """Return the positions of the keys and their fill colours."""
     lines = [line for line in ax.lines if line.get_marker() == "*"]
     places = [place for line in lines for place in line.get_xydata().tolist()]
     fills = [line.get_markerfacecolor() for line in lines for _ in line.get_xydata()]

@@ -1,4 +1,4 @@
-"""Pictures of finite temperature: what they show, not how."""
+"""Pictures of finite temperature: their content, not their style."""
 
 import numpy as np
 import pytest
