@@ -18,7 +18,7 @@ from flint import fmpz_mat
 from hardmax._ground.arguments import Sizes, integer
 from hardmax._ground.display import short_repr
 from hardmax.errors import ArgumentError, DtypeError, NonFiniteError, ShapeMismatchError
-from hardmax.exact.dyadic import ScaledIntegers, nearest_of_scaled, scaled_integers
+from hardmax.exact.dyadic import ScaledIntegers, round_scaled_integers, scaled_integers
 from hardmax.exact.integer_vectors import Vector, primitive, wide_rows
 from hardmax.typing import FloatArray, WideArray
 
@@ -299,7 +299,7 @@ def _read_map(name: str, value: Any, dim: int, space: int | None) -> Chart:
 
 
 def _require_rounded(name: str, chart: Chart, exact: ScaledIntegers) -> None:
-    wanted = np.nan_to_num(nearest_of_scaled(exact)[0])
+    wanted = np.nan_to_num(round_scaled_integers(exact)[0])
     given = np.column_stack([chart[0].T, chart[1]])
     if not np.array_equal(wanted, given):
         i, j = (int(k) for k in np.argwhere(wanted != given)[0])

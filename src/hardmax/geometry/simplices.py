@@ -12,7 +12,7 @@ from hardmax.errors import ArgumentError
 from hardmax.exact.dyadic import (
     ScaledIntegers,
     homogeneous_points,
-    nearest_of_scaled,
+    round_scaled_integers,
     scaled_integers,
 )
 from hardmax.exact.integer_vectors import primitive, wide_rows
@@ -119,7 +119,7 @@ class Simplex(CheckedDomain):
         """The rounded chart, and whether it is exact."""
         scaled = scaled_integers(self.vertices)
         edges = ScaledIntegers(scaled.integers[1:] - scaled.integers[0], scaled.exponent)
-        weight, is_exact = nearest_of_scaled(edges)
+        weight, is_exact = round_scaled_integers(edges)
         return (np.nan_to_num(weight), self.vertices[0]), is_exact
 
 
