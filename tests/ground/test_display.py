@@ -124,6 +124,7 @@ def shown():
         part.found,
         part.found.outline,
         part.found.measure(1),
+        part.decision,
         part.cells.wall_names,
         part.rows(0),
         part.exact_map(0),

@@ -11,6 +11,7 @@ from .cells import Outline as Outline
 from .certificates import make_certificate as make_certificate
 from .charted_domains import ChartedDomain as ChartedDomain
 from .counts import AtLeast as AtLeast
+from .decision import Decision as Decision
 from .graph_partitions import GraphPartition as GraphPartition
 from .level_sets import LevelSet as LevelSet
 from .level_sets import level_set as level_set

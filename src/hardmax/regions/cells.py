@@ -53,6 +53,12 @@ class Outline(NamedTuple):
         radii: Bounds on the errors of each coordinate of a vertex, shape `(n_vertices,)`.
         directions: The directions of vertices at infinity, zero for others; shape of `vertices`.
         direction_radii: Bounds on the errors of each coordinate of a direction, `(n_vertices,)`.
+
+    Examples:
+        >>> from hardmax import Box, ReluNetwork, enumerate_regions
+        >>> part = enumerate_regions(ReluNetwork([[[1.0]], [[1.0]]]), Box([-1], [3]))
+        >>> part.found.outline.vertices.ravel().tolist(), part.found.outline.radii.tolist()
+        ([-1.0, 0.0, 0.0, 3.0], [0.0, 0.0, 0.0, 0.0])
     """
 
     starts: IntArray

@@ -41,6 +41,7 @@ from hardmax.regions.certificate_format import Certificate
 from hardmax.regions.certificates import make_certificate
 from hardmax.regions.charted_domains import ChartedDomain
 from hardmax.regions.counts import Count, as_count
+from hardmax.regions.decision import Decision, classes_of_cells, find_decision
 from hardmax.regions.merging import (
     candidate_classes,
     connected_classes,
@@ -489,6 +490,38 @@ class Partition(DropsCachesOnPickle):
         if wide.any():
             balls[wide, :-1] = self.witnesses[wide]
         return balls[:, :-1], balls[:, -1]
+
+    @cached_property
+    @_kept_on_interrupt
+    def decision(self) -> Decision:
+        """The cells, cut where the largest output changes, found by a second search.
+
+        Raises:
+            IncompleteError: If the search was stopped early.
+        """
+        return find_decision(self)
+
+    @cached_property
+    def classes(self) -> IntArray:
+        """The index of the largest output on each cell, or -1 where it changes: `(n_cells,)`.
+
+        If outputs are equal on the whole cell, the first of them counts. `decision` has the parts
+        of cells on which the largest output changes.
+
+        Raises:
+            IncompleteError: If the search was stopped early.
+        """
+        return classes_of_cells(self.decision, self.n_found)
+
+    @property
+    def decision_boundary(self) -> FloatArray:
+        """Short for `decision.boundary`: points `(n, 1)`, or segments of a plane `(n, 2, 2)`.
+
+        Raises:
+            IncompleteError: If the search was stopped early.
+            ArgumentError: If the domain has more than two dimensions, or the boundary is unbounded.
+        """
+        return self.decision.boundary
 
     @cached_property
     def statistics(self) -> Statistics:

@@ -30,6 +30,13 @@ class Answers(NamedTuple):
             `(n_cells, dim)`; or centres and radii of balls, `(n_cells, dim + 1)`.
         left_open: The undecided cells, in ascending order. The relative error of the volumes and
             radii of all other cells is at most `MEASURED`.
+
+    Examples:
+        >>> from hardmax import Box, ReluNetwork, enumerate_regions
+        >>> part = enumerate_regions(ReluNetwork([[[1.0]], [[1.0]]]), Box([-1], [3]))
+        >>> volumes = part.found.measure(VOLUME)
+        >>> volumes.numbers.tolist(), volumes.left_open.tolist()
+        ([[1.0, 0.0], [3.0, 0.0]], [])
     """
 
     numbers: FloatArray
