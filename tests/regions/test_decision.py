@@ -86,7 +86,7 @@ def test_jumps_of_attention_are_part_of_the_boundary():
     assert sorted(part.classes.tolist()) == [0, 1, 2]
     assert len(part.decision.walls) == 3
     for piece, (i, j) in zip(part.decision.boundary_pieces, part.decision.walls, strict=True):
-        assert piece.dim == 1
+        assert piece.affine_dim == 1
         tied = [keys[part.classes[k]] @ piece.vertices.T for k in (i, j)]
         np.testing.assert_allclose(tied[0], tied[1], atol=1e-12)
 
@@ -104,7 +104,7 @@ def test_errors_say_what_to_use_instead():
     part = hm.enumerate_regions(model, "box:-1,1^3")
     with pytest.raises(ArgumentError, match="`boundary_pieces`, or a `Slice`"):
         _ = part.decision_boundary
-    assert {piece.dim for piece in part.decision.boundary_pieces} == {2}
+    assert {piece.affine_dim for piece in part.decision.boundary_pieces} == {2}
     plane = hm.ReluNetwork([np.eye(2), np.eye(2)])
     with pytest.raises(ArgumentError, match="rays or lines"):
         _ = hm.enumerate_regions(plane, "space:2").decision_boundary
