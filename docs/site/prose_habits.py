@@ -30,7 +30,12 @@ HABITS = {
         r" (?:is|are)\b",
         1,
     ),
-    "the same in every bit": (r"\bsame in every bit\b", 1),
+    "the same in every bit": (r"\bsame in every bit\b", 0),
+    "`not read` for `not supported`": (r"\b(?:is|are) not read\b(?! back)", 30),
+    "`None for none`": (r"\b[Nn]one (?:for|if) none\b", 0),
+    "opens with how, what, which or where": (r"\A(?:How|What|Which|Where)\b(?![^?]*\?)", 130),
+    "go on for continue": (r"\b(?:go|goes|going|went) on\b(?! top)", 20),
+    "look at for use, read or visit": (r"\blook(?:s|ed)? at\b", 20),
     "memory as a room, workers as a crew": (r"\b(?:[Rr]ooms?|[Cc]rews?|lent|lends?)\b", 39),
 }
 PARTICIPLES = (r"\bdef _?[a-z_]*[a-z]ed\(", 223)
