@@ -45,10 +45,15 @@ def list_requirements(name: str, extra: str = "") -> set[str]:
 
 
 def package_size(name: str) -> int:
-    """Return the size of a package's files, without compiled bytecode."""
+    """Return the disk space of a package's files, without compiled bytecode."""
     files = distribution(name).files or []
-    paths = [Path(str(file.locate())) for file in files if file.suffix != ".pyc"]
-    return sum(path.stat().st_size for path in paths if path.is_file())
+    paths = {Path(str(file.locate())) for file in files if file.suffix != ".pyc"}
+    return sum(map(disk_space, paths))
+
+
+def disk_space(path: Path) -> int:
+    """Return the bytes of the blocks that a file or folder occupies, as `du` counts them."""
+    return path.stat().st_blocks * 512 if path.exists() else 0
 
 
 def list_built_files() -> list[tuple[str, str]]:
@@ -56,8 +61,9 @@ def list_built_files() -> list[tuple[str, str]]:
     rows = [("sources", _megabytes(p.stat().st_size)) for p in (ROOT / "dist").glob("*.tar.gz")]
     for path in sorted((ROOT / "dist").glob("*.whl")):
         machine = next((one for one in ("x86_64", "aarch64") if one in path.name), "")
-        with ZipFile(path) as wheel:
-            size = sum(entry.file_size for entry in wheel.infolist())
+        with ZipFile(path) as wheel, tempfile.TemporaryDirectory() as folder:
+            wheel.extractall(folder)
+            size = sum(map(disk_space, Path(folder).rglob("*")))
         sizes = f"{_megabytes(path.stat().st_size)}, installed {_megabytes(size)}"
         rows.append((f"wheel, Linux {machine}", sizes))
     return rows
