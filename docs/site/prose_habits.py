@@ -32,7 +32,7 @@ HABITS = {
     ),
     "the same in every bit": (r"\bsame in every bit\b", 0),
     "`not read` for `not supported`": (r"\b(?:is|are) not read\b(?! back)", 30),
-    "`None for none`": (r"\b[Nn]one (?:for|if) none\b", 0),
+    "`None for none`": (r"\b[Nn]one for none\b", 0),
     "opens with how, what, which or where": (r"\A(?:How|What|Which|Where)\b(?![^?]*\?)", 130),
     "go on for continue": (r"\b(?:go|goes|going|went) on\b(?! top)", 20),
     "look at for use, read or visit": (r"\blook(?:s|ed)? at\b", 20),
