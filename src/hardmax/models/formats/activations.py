@@ -228,7 +228,7 @@ def read_activations(
     Args:
         value: One activation for all layers but the last, or one for each layer including the last,
             as a sequence or as words separated by commas.
-        last: The activation after the last layer if `value` is a single activation; None means none.
+        last: The activation after the last layer if `value` is a single activation; None: none.
         n_layers: The number of layers.
         name: The name of the argument, for messages.
 
