@@ -7,8 +7,10 @@ import numpy as np
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from typer.testing import CliRunner
 
 import hardmax as hm
+from hardmax.cli.main import app
 from hardmax.errors import ArgumentError, DtypeError, NonFiniteError, ShapeMismatchError
 from hardmax.geometry.domain_protocol import compose_charts
 from hardmax.regions.charted_domains import charted
@@ -168,6 +170,33 @@ def test_pictures_and_samples_take_simplices(dim):
             hull = hm.Polytope.from_points(simplex.vertices)
             assert found.domain.exact_rows.shape == hull.rows.shape
             assert abs(np.sum(found.volumes) - hull.volume_float) <= 1e-9 * hull.volume_float
+
+
+@pytest.mark.parametrize(
+    "text", ["simplex:0.1,0.7,3;0.3,-0.1,4;1e-05,7,0.1", "simplex:0.1,0,1;0.7,0,1"]
+)
+def test_the_commands_read_and_print_simplices(text, tmp_path):
+    hm.save_model(random_net(np.random.default_rng(0), 3), tmp_path / "net.safetensors")
+    net, proof = str(tmp_path / "net.safetensors"), str(tmp_path / "proof.json")
+    words = ["regions", net, "--domain", text, "--certificate", proof]
+    found = CliRunner().invoke(app, [*words, "--plot", str(tmp_path / "cells.png")])
+    assert found.exit_code == 0, found.output
+    assert f"domain        {text}\n" in found.stdout
+    checked = CliRunner().invoke(app, ["verify", net, proof, "--domain", text])
+    assert checked.exit_code == 0, checked.output
+    alone = CliRunner().invoke(app, ["verify", net, proof])
+    # A certificate does not tell a segment from a simplex of dimension 1.
+    shown = text if text.count(";") > 1 else text.replace("simplex", "segment")
+    assert shown in alone.stdout
+    drawn = CliRunner().invoke(app, ["plot", net, "--domain", text, "-o", str(tmp_path / "a.png")])
+    assert drawn.exit_code == 0, drawn.output
+
+
+def test_the_page_shows_a_triangle_whose_chart_is_in_float64():
+    net = random_net(np.random.default_rng(0), 3)
+    assert hm.explore(net, hm.Simplex([[0, 0, 1], [1, 0, 1], [0, 2, 1]])) is not None
+    with pytest.raises(ArgumentError, match="`domain` must have a chart in float64"):
+        hm.explore(net, hm.Simplex([[0.1, 0.7, 3.0], [0.3, -0.1, 4.0], [1e-5, 7.0, 0.1]]))
 
 
 def test_a_diagram_is_clipped_to_a_simplex():

@@ -174,6 +174,7 @@ def shown():
         box,
         hm.WholeSpace(784),
         hm.Segment(np.zeros(784), np.ones(784)),
+        hm.Simplex(np.eye(3, 784)),
         hm.Line(np.zeros(784), np.ones(784)),
         hm.Ray(np.zeros(784), np.ones(784)),
         hm.Slice(np.zeros(784), RNG.normal(size=(2, 784)), hm.Box([-1, -1], [1, 1])),

@@ -133,6 +133,8 @@ def domain_from_data(data: Any) -> Any:
             inner = Box(np.array([x0, y0]), np.array([x1, y1]))
         elif "rows" in given:
             rows = [(int(a), int(b), int(c)) for a, b, c in given["rows"]]
+            if not rows:
+                raise ArgumentError("`domain` must have one or more rows, or be the plane.")
             inner = Polytope.from_rows(rows, 2)
         return inner if chart is None else Slice(chart["bias"], chart["weight"], inner)
     except (KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError) as error:

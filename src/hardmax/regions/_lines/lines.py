@@ -218,7 +218,7 @@ def explore(
 
     Args:
         network: The network.
-        domain: A segment, ray or line, or a box, polytope or slice of dimension 1.
+        domain: A domain of dimension 1.
         count_only: Whether to count without storing.
         exact: Whether to decide everything in integers, without floats first.
         max_cells: Stop after this many cells.

@@ -31,7 +31,7 @@ def explore(
 
     Args:
         network: The network.
-        domain: A box, a polytope, all of space, or a slice of a larger space.
+        domain: A domain of dimension at most 7.
         count_only: Store nothing; memory then does not grow with the number of cells.
         max_cells: Stop after this number of cells.
         max_seconds: Stop after about this number of seconds.
