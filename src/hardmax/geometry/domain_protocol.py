@@ -106,7 +106,7 @@ class CheckedDomain:
 
 
 class FullDimensional(CheckedDomain):
-    """The base class of domains whose coordinates are those of the space."""
+    """The base class of domains that use the coordinates of the space."""
 
     @property
     def ambient_dim(self) -> int:
@@ -115,7 +115,7 @@ class FullDimensional(CheckedDomain):
 
     @property
     def chart(self) -> None:
-        """None, because the coordinates of a point are those of the space."""
+        """None: points have the coordinates of the space."""
         return
 
 
@@ -162,7 +162,7 @@ class ReadDomain(CheckedDomain):
         chart = _read_map(f"{name}.chart", chart, dim, space)
         if maps is not None:
             maps = _read_maps(f"{name}.exact_chart", maps, dim, space)
-            _require_rounded(name, chart, compose_charts(maps))
+            _check_chart_rounding(name, chart, compose_charts(maps))
         _require_injective(name, (chart,) if maps is None else maps, dim)
         if maps is None and _is_identity(chart):
             chart = None
@@ -288,7 +288,7 @@ def _read_map(name: str, value: Any, dim: int, space: int | None) -> Chart:
         weight, bias = value
     except (TypeError, ValueError):
         raise DtypeError(
-            f"`{name}` must be a pair (W, b), or None if the coordinates are those of the space; "
+            f"`{name}` must be a pair (W, b), or None for the coordinates of the space; "
             f"got {value!r:.80}."
         ) from None
     sizes = Sizes() if space is None else Sizes(ambient_dim=space)
@@ -298,7 +298,7 @@ def _read_map(name: str, value: Any, dim: int, space: int | None) -> Chart:
     )
 
 
-def _require_rounded(name: str, chart: Chart, exact: ScaledIntegers) -> None:
+def _check_chart_rounding(name: str, chart: Chart, exact: ScaledIntegers) -> None:
     wanted = np.nan_to_num(round_scaled_integers(exact)[0])
     given = np.column_stack([chart[0].T, chart[1]])
     if not np.array_equal(wanted, given):

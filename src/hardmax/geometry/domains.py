@@ -181,8 +181,8 @@ class Slice(CheckedDomain):
         given, inner = inner, check_domain(inner, "box")
         if inner.chart is not None:
             raise DtypeError(
-                "`box` must be full-dimensional: its coordinates must be those of the space, as "
-                f"for a Box or a Polytope; got {type(given).__name__}."
+                "`box` must be full-dimensional, without coordinates of its own, like "
+                f"a Box or a Polytope; got {type(given).__name__}."
             )
         if inner.dim != len(directions):
             raise ArgumentError(

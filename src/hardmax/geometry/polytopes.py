@@ -380,7 +380,7 @@ def domain_rows(domain: Domain | str, dim: int) -> list[Vector]:
     found = check_domain(given)
     if found.chart is not None:
         raise DtypeError(
-            "`domain` must be full-dimensional: its coordinates must be those of the space, as for "
+            "`domain` must be full-dimensional, without coordinates of its own, like "
             f"a Box or a Polytope; got {type(given).__name__}."
         )
     if found.dim != dim:
