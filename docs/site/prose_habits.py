@@ -23,7 +23,7 @@ HABITS = {
     "a program or a caller as `who`": (r"\b(?:[Ww]ho|[Ww]hoever|[Ss]omebody)\b", 12),
     "is asked, is told, is said": (r"\b(?:is|are|was|were|be) (?:asked|told|said)\b", 12),
     "so many": (r"\bso many\b", 4),
-    "that of, those of": (r"\b(?:that|those) of\b", 35),
+    "that of, those of": (r"\b(?:that|those) of\b", 30),
     "`x` is none": (r"\b[Ii]f `\w+`(?: or `\w+`)? is none\b", 0),
     "participle first": (
         r"(?:^|[.!?:] )(?:Asked|Counted|Given|Kept|Known|Made|Public|Read|Said|Stored|Written)"
@@ -38,7 +38,7 @@ HABITS = {
     "look at for use, read or visit": (r"\blook(?:s|ed)? at\b", 13),
     "memory as a room, workers as a crew": (r"\b(?:[Rr]ooms?|[Cc]rews?|lent|lends?)\b", 7),
 }
-PARTICIPLES = (r"\bdef _?[a-z_]*[a-z]ed\(", 62)
+PARTICIPLES = (r"\bdef _?[a-z_]*[a-z]ed\(", 60)
 
 
 class Place(NamedTuple):
