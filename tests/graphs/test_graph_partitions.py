@@ -197,3 +197,9 @@ def test_a_decision_boundary_may_lie_on_other_walls():
     assert part.n_cells == 4
     edges = sorted(np.sort(edge, axis=0).tolist() for edge in part.decision_boundary)
     assert edges == [[[0.0, -1.0], [0.0, 0.0]], [[0.0, 0.0], [0.0, 1.0]]]
+
+
+def test_an_empty_batch_has_no_outputs():
+    net, _ = networks(0, True)
+    assert net(np.zeros((0, net.dim_in))).shape == (0, net.dim_out)
+    assert net(np.zeros((0, *net.input_shape))).shape == (0, net.dim_out)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from hardmax.errors import RecordFormatError
+from hardmax.models.formats import gguf_files
 from hardmax.models.formats.gguf_files import read_gguf
 from tests.gguf_archives import field, text, write_gguf
 
@@ -165,3 +166,7 @@ def test_damaged_files_are_refused_or_read(tmp_path):
         except RecordFormatError:
             continue
         assert sum(array.nbytes for array in found.tensors.values()) <= 8 * len(whole)
+
+
+def test_a_tensor_without_blocks_has_no_entries():
+    assert gguf_files._unpack_nibbles(np.zeros((0, 16), np.uint8), 16).shape == (0, 2, 16)

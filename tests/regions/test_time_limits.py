@@ -85,6 +85,10 @@ def test_time_that_is_up_at_once_leaves_some_of_the_cells(name, monkeypatch):
         assert not part.is_complete
         assert part.n_cells.lower <= whole.n_cells
         assert "at least" in repr(part)
+        if not count_only:
+            assert part.n_affine_maps.lower <= part.n_cells.lower
+            assert part.n_regions.lower <= part.n_cells.lower
+            assert len(part.signatures) >= part.n_cells.lower
     # The limit ends with the search.
     again = enumerate_regions(model, domain, **options)
     assert again.is_complete

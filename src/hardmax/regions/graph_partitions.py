@@ -101,7 +101,7 @@ class GraphPartition:
     @cached_property
     def n_affine_maps(self) -> Count:
         """The number of distinct affine maps on the cells, decided exactly."""
-        return self._count(int(self._map_classes.max()) + 1)
+        return self._count(int(self._map_classes.max(initial=-1)) + 1)
 
     @cached_property
     def n_regions(self) -> Count:
@@ -130,7 +130,9 @@ class GraphPartition:
     def _map_classes(self) -> IntArray:
         """The number of each piece's affine map, equal if and only if the maps are equal."""
         firsts = np.flatnonzero(self._is_new_cell)
-        maps = self.found.maps[firsts].reshape(len(firsts), -1)
+        # A search that was stopped before its first piece has no rows to infer a size from.
+        width = (self.domain.dim + 1) * self.network.dim_out
+        maps = self.found.maps[firsts].reshape(len(firsts), width)
         radii = np.repeat(self.found.map_radii[firsts, np.newaxis], self.domain.dim + 1, axis=1)
         radii = radii.reshape(maps.shape)
         classes = same_map_classes(

@@ -188,9 +188,11 @@ def _scale(blocks: AnyArray, name: str = "d") -> AnyArray:
 
 def _unpack_nibbles(packed: AnyArray, run: int) -> AnyArray:
     """Return the low halves and then the high halves of each `run` bytes: shape `(n, -1, run)`."""
-    runs = packed.reshape(len(packed), -1, 1, run)
+    # The number of runs is stated, because a tensor without blocks has no entries to infer it from.
+    n_runs = prod(packed.shape[1:]) // run
+    runs = packed.reshape(len(packed), n_runs, 1, run)
     halves = np.concatenate([runs & 15, runs >> 4], axis=2)
-    return halves.reshape(len(packed), -1, run)
+    return halves.reshape(len(packed), 2 * n_runs, run)
 
 
 def _unpack_q4(blocks: AnyArray) -> AnyArray:

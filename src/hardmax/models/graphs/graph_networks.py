@@ -306,7 +306,7 @@ class GraphNetwork:
         if array.shape in ((self.dim_in,), self.input_shape):
             return array.reshape(1, -1), False
         if array.shape[1:] in ((self.dim_in,), self.input_shape):
-            return array.reshape(len(array), -1), True
+            return array.reshape(len(array), self.dim_in), True
         raise ShapeMismatchError(
             f"`x` must have shape {self.input_shape} or ({self.dim_in},), or be a batch of such "
             f"inputs; got {array.shape}."
