@@ -125,8 +125,8 @@ class DtypeError(HardmaxError, TypeError):
         >>> hm.Box(["a"], [1.0])
         Traceback (most recent call last):
             ...
-        hardmax.errors.DtypeError: `low` must hold real numbers (float64, or what converts to it
-        exactly); got dtype <U1.
+        hardmax.errors.DtypeError: `low` must hold real numbers that convert exactly to float64; got
+        dtype <U1.
     """
 
 

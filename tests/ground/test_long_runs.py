@@ -10,11 +10,15 @@ from matplotlib import pyplot
 
 import hardmax as hm
 from tests.ground.examples import TAKES_LONG, prepare, public_examples
+from tests.sweeps import TIMES
 
 EXAMPLES = public_examples()
 QUICK_S = 0.01
-N_QUICK, N_SLOW = 4, 1
-"""Number of calls of an example that is quick, and of one that is not: there are hundreds."""
+N_QUICK, N_SLOW = 4 * TIMES, 1
+"""Number of calls of an example that is quick, and of one that is not: there are hundreds.
+
+With `HARDMAX_SWEEP=500`, each quick example is called 2,000 times.
+"""
 MOST_BYTES, MOST_PER_CALL = 4_000, 1_500
 """What calls may leave behind: the tables of the interpreter grow in steps."""
 

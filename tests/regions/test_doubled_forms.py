@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from hardmax.geometry.domains import Box, Segment, Slice, WholeSpace
-from hardmax.models._arithmetic.recomposition import chart_forms
 from hardmax.models.networks import ReluNetwork
 from hardmax.regions._lines import lines
 from hardmax.regions._search.plane_domains import read_planar_domain
@@ -32,7 +31,8 @@ def test_rational_forms_are_doubled():
         Slice(np.full(3, 0.1), np.eye(3)[:2] / 3.0, Box([-1, -1], [1, 1])), 3
     )
     network = gaussian_relu(0, [3, 2]).network
-    forms = chart_forms(domain.chart).compose(network.embedding)
+    assert domain.inputs is not None
+    forms = domain.inputs.compose(network.embedding)
     block = doubled_forms(forms, forms.rows, SCALE)
     up, down = scale_ratio(forms)
     for column, row in zip(block.T, forms.rows, strict=True):

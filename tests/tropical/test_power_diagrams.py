@@ -450,7 +450,7 @@ def test_the_upper_bound_theorem_counts_facets():
 )
 def test_a_domain_that_is_not_full_dimensional_is_refused(domain):
     diagram = PowerDiagram.from_keys([[1, 0], [-1, 0], [0, 3]])
-    match = "`domain` must be full-dimensional: .*; got "
+    match = "`domain` must be full-dimensional, .*; got "
     kind = "Segment" if isinstance(domain, str) else type(domain).__name__
     with pytest.raises(DtypeError, match=match + kind):
         diagram.cells(domain)

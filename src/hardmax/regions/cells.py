@@ -245,7 +245,6 @@ class Cells(DropsCachesOnPickle):
         shared = sorted(end for end, count in counts.items() if count == 2)
         return np.array(shared, dtype=object)
 
-    @cached_property
-    def locator(self) -> Locator:
-        """The function that finds the cells of points."""
+    def make_locator(self) -> Locator:
+        """Return a function that finds the cells of points."""
         return CellLocator(self.network, self.domain, self.signatures)

@@ -36,7 +36,7 @@ from hardmax.regions._neighbours.adjacency import Neighbours
 from hardmax.regions.cell_arrays import CellArrays
 from hardmax.regions.cell_objects import Cell, iter_cells, name_cells, select_cells
 from hardmax.regions.cell_rows import CellRows, Wall
-from hardmax.regions.cells import Cells
+from hardmax.regions.cells import Cells, Locator
 from hardmax.regions.certificate_format import Certificate
 from hardmax.regions.certificates import make_certificate
 from hardmax.regions.charted_domains import ChartedDomain
@@ -579,7 +579,12 @@ class Partition(DropsCachesOnPickle):
         """
         self.require_stored()
         batch = PointBatch.read("points", points, self.domain.dim)
-        return batch.unpack(self.found.locator(batch.rows))
+        return batch.unpack(self._locator(batch.rows))
+
+    @cached_property
+    def _locator(self) -> Locator:
+        # It refers to the cells, so they do not refer to it: a cycle would delay their release.
+        return self.found.make_locator()
 
     def cells_at(self, points: ArrayLike) -> list[Cell | None]:
         """Return the cell that contains each point, exactly.

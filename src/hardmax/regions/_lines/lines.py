@@ -117,9 +117,8 @@ class LineCells(Cells):
         left, right = Enclosed(ends[:-1], radii[:-1]), Enclosed(ends[1:], radii[1:])
         return measured_intervals(left, right, question)
 
-    @cached_property
-    def locator(self) -> Locator:
-        """The function that finds the cells of points, by the ends of the cells."""
+    def make_locator(self) -> Locator:
+        """Return a function that finds the cells of points by the ends of the cells."""
         from hardmax.regions._location.lines import LineLocator
 
         return LineLocator(self)
